@@ -100,9 +100,7 @@ HostArray::HostArray(Shape shape, std::shared_ptr<std::byte> bytes)
     : shape_(std::move(shape)), bytes_(std::move(bytes)) {}
 
 std::span<std::byte> HostArray::bytes() { return raw<std::byte>(); }
-std::span<const std::byte> HostArray::bytes() const {
-  return raw<std::byte>();
-}
+std::span<const std::byte> HostArray::bytes() const { return raw<std::byte>(); }
 
 HostArray HostArray::clone() const {
   HostArray copy(shape_);

@@ -54,23 +54,41 @@ float bf16_to_float(std::uint16_t bits);
 template <typename T>
 constexpr DType dtype_of();
 template <>
-constexpr DType dtype_of<bool>() { return DType::kBool; }
+constexpr DType dtype_of<bool>() {
+  return DType::kBool;
+}
 template <>
-constexpr DType dtype_of<std::int8_t>() { return DType::kI8; }
+constexpr DType dtype_of<std::int8_t>() {
+  return DType::kI8;
+}
 template <>
-constexpr DType dtype_of<std::uint8_t>() { return DType::kU8; }
+constexpr DType dtype_of<std::uint8_t>() {
+  return DType::kU8;
+}
 template <>
-constexpr DType dtype_of<std::int32_t>() { return DType::kI32; }
+constexpr DType dtype_of<std::int32_t>() {
+  return DType::kI32;
+}
 template <>
-constexpr DType dtype_of<std::uint32_t>() { return DType::kU32; }
+constexpr DType dtype_of<std::uint32_t>() {
+  return DType::kU32;
+}
 template <>
-constexpr DType dtype_of<std::int64_t>() { return DType::kI64; }
+constexpr DType dtype_of<std::int64_t>() {
+  return DType::kI64;
+}
 template <>
-constexpr DType dtype_of<std::uint64_t>() { return DType::kU64; }
+constexpr DType dtype_of<std::uint64_t>() {
+  return DType::kU64;
+}
 template <>
-constexpr DType dtype_of<float>() { return DType::kF32; }
+constexpr DType dtype_of<float>() {
+  return DType::kF32;
+}
 template <>
-constexpr DType dtype_of<double>() { return DType::kF64; }
+constexpr DType dtype_of<double>() {
+  return DType::kF64;
+}
 
 }  // namespace ringmax
 

@@ -69,11 +69,11 @@ namespace internal {
 }  // namespace ringmax
 
 // An invariant of the program itself; never used to validate user input.
-#define RINGMAX_CHECK(condition)                                          \
-  do {                                                                    \
-    if (!(condition)) {                                                   \
-      ::ringmax::internal::check_failed(#condition, __FILE__, __LINE__);  \
-    }                                                                     \
+#define RINGMAX_CHECK(condition)                                         \
+  do {                                                                   \
+    if (!(condition)) {                                                  \
+      ::ringmax::internal::check_failed(#condition, __FILE__, __LINE__); \
+    }                                                                    \
   } while (false)
 
 #endif  // RINGMAX_BASE_ERROR_H_

@@ -24,9 +24,8 @@ std::string dims_string(const Dims& dims) {
 
 std::int64_t Shape::bytes() const {
   std::int64_t product = 0;
-  if (__builtin_mul_overflow(elements(),
-                             static_cast<std::int64_t>(dtype_size(dtype)),
-                             &product)) {
+  if (__builtin_mul_overflow(
+          elements(), static_cast<std::int64_t>(dtype_size(dtype)), &product)) {
     fail_invalid("shape {} has more than 2^63 bytes", to_string());
   }
   return product;

@@ -71,7 +71,8 @@ std::int64_t Mesh::coordinate(std::int64_t device,
 std::string Mesh::to_string() const {
   std::vector<std::string> parts;
   for (const MeshAxis& axis : axes_) {
-    if (axis.size > 1) parts.push_back(fmt::format("{}={}", axis.name, axis.size));
+    if (axis.size > 1)
+      parts.push_back(fmt::format("{}={}", axis.name, axis.size));
   }
   if (parts.empty()) return "1 device";
   return fmt::format("{}", fmt::join(parts, ", "));
@@ -80,7 +81,8 @@ std::string Mesh::to_string() const {
 std::string PartitionSpec::to_string() const {
   std::vector<std::string> parts;
   for (const auto& axes : dims) {
-    parts.push_back(axes.empty() ? "-" : fmt::format("{}", fmt::join(axes, "+")));
+    parts.push_back(axes.empty() ? "-"
+                                 : fmt::format("{}", fmt::join(axes, "+")));
   }
   return fmt::format("[{}]", fmt::join(parts, ", "));
 }
@@ -99,8 +101,10 @@ Dims shard_counts(const Dims& global, const PartitionSpec& spec,
   for (std::size_t d = 0; d < spec.dims.size(); ++d) {
     for (const std::string& axis : spec.dims[d]) {
       if (!mesh.has_axis(axis)) {
-        fail_invalid("partition spec {} names axis {}, which the mesh ({}) "
-                     "does not have", spec.to_string(), axis, mesh.to_string());
+        fail_invalid(
+            "partition spec {} names axis {}, which the mesh ({}) "
+            "does not have",
+            spec.to_string(), axis, mesh.to_string());
       }
       if (!used.insert(axis).second) {
         fail_invalid("partition spec {} uses axis {} twice", spec.to_string(),
@@ -109,9 +113,11 @@ Dims shard_counts(const Dims& global, const PartitionSpec& spec,
       counts[d] *= mesh.size(axis);
     }
     if (global[d] % counts[d] != 0) {
-      fail_invalid("dimension {} of shape {} has size {}, which {} shards over "
-                   "{} do not divide", d, dims_string(global), global[d],
-                   counts[d], fmt::join(spec.dims[d], "+"));
+      fail_invalid(
+          "dimension {} of shape {} has size {}, which {} shards over "
+          "{} do not divide",
+          d, dims_string(global), global[d], counts[d],
+          fmt::join(spec.dims[d], "+"));
     }
   }
   return counts;

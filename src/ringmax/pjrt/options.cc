@@ -1,0 +1,48 @@
+#include "ringmax/pjrt/options.h"
+
+#include <filesystem>
+#include <sstream>
+
+namespace ringmax::pjrt {
+
+void declare_options(OptionSet& set, RuntimeOptions& options) {
+  set.section("Machine");
+  set.choice("hardware", &options.hardware, kHardwareNames,
+             "platform to run on; auto is what the plugin drives, cpu without "
+             "one named",
+             {"gpu_multiprocess"});
+  set.path("pjrt_plugin", &options.pjrt_plugin,
+           "PJRT plugin to load; empty: the one that set-up installed");
+  set.integer("cpu_device_count", &options.cpu_device_count,
+              "virtual devices of the CPU plugin; 0: as many as the mesh asks",
+              {.min = 0, .max = 4096});
+  set.text("compile_xla_flags", &options.compile_xla_flags,
+           "compiler options of this run: \"--flag=value --flag=value\"");
+  set.path("executable_cache_dir", &options.executable_cache_dir,
+           "where compiled programs are kept; empty: the user's cache, off: "
+           "nowhere");
+}
+
+void validate(const RuntimeOptions& options, Problems& problems) {
+  if (!options.pjrt_plugin.empty()) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(options.pjrt_plugin, error)) {
+      problems.add(
+          "pjrt_plugin={}: there is no such file; valid is the path of a PJRT "
+          "plugin (.so), or nothing for the one that set-up installed",
+          options.pjrt_plugin);
+    }
+  }
+  std::istringstream words(options.compile_xla_flags);
+  for (std::string word; words >> word;) {
+    const std::size_t equals = word.find('=');
+    if (!word.starts_with("--") || equals == std::string::npos || equals == 2) {
+      problems.add(
+          "compile_xla_flags=\"{}\": cannot read '{}'; valid is "
+          "\"--flag=value --flag=value\"",
+          options.compile_xla_flags, word);
+    }
+  }
+}
+
+}  // namespace ringmax::pjrt
