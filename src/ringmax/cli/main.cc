@@ -1,1 +1,10 @@
-int main() { return 0; }
+#include <string>
+#include <vector>
+
+#include "ringmax/cli/commands.h"
+
+int main(int argc, char** argv) {
+  // argc is 0 when a program starts us with no name at all.
+  const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
+  return ringmax::cli::run_cli(args);
+}

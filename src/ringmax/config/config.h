@@ -16,6 +16,7 @@
 
 #include "ringmax/attention/options.h"
 #include "ringmax/base/option.h"
+#include "ringmax/config/settings.h"
 #include "ringmax/data/options.h"
 #include "ringmax/mesh/mesh.h"
 #include "ringmax/mesh/options.h"
@@ -24,13 +25,6 @@
 #include "ringmax/train/options.h"
 
 namespace ringmax::config {
-
-enum class SourceKind { kDefault, kPreset, kFile, kCommandLine, kDerived };
-
-struct Source {
-  SourceKind kind = SourceKind::kDefault;
-  std::string where;  // "default", "my.yml:3:1", "command line", "derived"
-};
 
 // One line of what `ringmax config` prints.
 struct Setting {

@@ -54,7 +54,7 @@ void declare_options(OptionSet& set, DataOptions& options) {
              "sequences of the global batch per device; may be a fraction",
              {.min = 0, .max = 1 << 20, .above_min = true});
   set.integer("max_target_length", &options.max_target_length,
-              "tokens of a sequence", {.min = 2, .max = std::int64_t{1} << 31});
+              "tokens of a sequence", {.min = 2, .max = 2147483647});
   set.flag("packing", &options.packing,
            "put several documents into one sequence; text only");
   set.flag("enable_data_shuffling", &options.enable_data_shuffling,

@@ -5,7 +5,7 @@
 namespace ringmax::model {
 
 void declare_options(OptionSet& set, ModelOptions& options) {
-  constexpr IntRange size = {.min = 1, .max = std::int64_t{1} << 31};
+  constexpr IntRange size = {.min = 1, .max = 2147483647};
   set.section("Model");
   set.text("model_name", &options.model_name,
            "preset of the model's sizes, from configs/models; default: none");
@@ -29,7 +29,7 @@ void declare_options(OptionSet& set, ModelOptions& options) {
   set.integer("head_dim", &options.head_dim,
               "width of one attention head; even, for RoPE", size);
   set.integer("vocab_size", &options.vocab_size, "tokens of the vocabulary",
-              {.min = 2, .max = std::int64_t{1} << 31});
+              {.min = 2, .max = 2147483647});
   set.list("mlp_activations", &options.mlp_activations,
            "activations of the feed-forward block; [silu, linear] is SwiGLU");
   set.number("normalization_layer_epsilon",

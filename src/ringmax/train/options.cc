@@ -14,8 +14,7 @@ void declare_options(OptionSet& set, TrainOptions& options) {
   constexpr NumberRange fraction = {.min = 0, .max = 1};
   constexpr NumberRange decay = {.min = 0, .max = 1, .below_max = true};
   set.section("Training");
-  set.integer("steps", &options.steps, "optimizer steps",
-              {.min = 1, .max = std::int64_t{1} << 31});
+  set.integer("steps", &options.steps, "optimizer steps", {.min = 1});
   set.integer("init_weights_seed", &options.init_weights_seed,
               "seed of the initial parameters", {.min = 0});
   set.number("learning_rate", &options.learning_rate,

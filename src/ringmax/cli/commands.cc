@@ -1,0 +1,15 @@
+#include "ringmax/cli/commands.h"
+
+namespace ringmax::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"config", "prints every setting with its value and where it came from",
+     run_config},
+};
+
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+}  // namespace ringmax::cli
