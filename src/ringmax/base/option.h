@@ -107,7 +107,8 @@ class OptionSet {
   // A second name for the option declared last.
   void alias(std::string_view name);
 
-  const std::vector<Option>& options() const { return options_; }
+  const std::vector<Option>& options() const& { return options_; }
+  const std::vector<Option>& options() && = delete;  // would dangle
   // By name or alias; nullptr when there is none.
   const Option* find(std::string_view name) const;
 

@@ -102,7 +102,9 @@ std::string place(std::string_view name, const YAML::Mark& mark) {
 bool build(const std::string& text, std::string_view name, TreeBuilder& tree,
            Problems& problems) {
   try {
-    std::istringstream stream(text);
+    // yaml-cpp takes an open quote for closed when only a line's end follows.
+    std::istringstream stream(
+        text.substr(0, text.find_last_not_of(" \t\r\n") + 1));
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(tree)) return true;
     TreeBuilder second;

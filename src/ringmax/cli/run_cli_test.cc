@@ -1,0 +1,125 @@
+// The outside contract of the binary: exit codes, and what goes where.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ringmax/base/error.h"
+#include "ringmax/cli/arguments.h"
+#include "ringmax/cli/commands.h"
+
+namespace ringmax::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Result {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+Result run(std::vector<std::string> args) {
+  Result result;
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  result.code = run_cli(args);
+  result.out = ::testing::internal::GetCapturedStdout();
+  result.err = ::testing::internal::GetCapturedStderr();
+  return result;
+}
+
+TEST(Cli, HelpAndVersionAreResults) {
+  for (const char* word : {"--help", "-h", "help"}) {
+    const Result help = run({word});
+    EXPECT_EQ(help.code, 0);
+    EXPECT_THAT(help.out, HasSubstr("Usage: ringmax COMMAND"));
+    EXPECT_EQ(help.err, "");
+  }
+  const Result version = run({"--version"});
+  EXPECT_EQ(version.code, 0);
+  EXPECT_EQ(version.out, "ringmax " RINGMAX_VERSION "\n");
+}
+
+TEST(Cli, EveryCommandHasHelp) {
+  for (const Command& command : commands()) {
+    const Result help = run({std::string(command.name), "--help"});
+    EXPECT_EQ(help.code, 0) << command.name;
+    EXPECT_THAT(help.out,
+                HasSubstr("Usage: ringmax " + std::string(command.name)));
+    EXPECT_EQ(help.err, "") << command.name;
+    EXPECT_LE(command.summary.size(), 68u) << command.name;
+  }
+}
+
+TEST(Cli, NoCommandAndUnknownCommands) {
+  const Result none = run({});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.out, "");
+  EXPECT_THAT(none.err, HasSubstr("Usage"));
+  const Result typo = run({"confg"});
+  EXPECT_EQ(typo.code, 2);
+  EXPECT_EQ(typo.out, "");
+  EXPECT_EQ(typo.err,
+            "ringmax: there is no command 'confg', did you mean 'config'?; "
+            "`ringmax --help` lists them\n");
+}
+
+TEST(Cli, ConfigPrintsOrRefuses) {
+  const Result good = run({"config", "model_name=tiny"});
+  EXPECT_EQ(good.code, 0);
+  EXPECT_THAT(good.out, StartsWith("Model\n"));
+  EXPECT_EQ(good.err, "");
+  EXPECT_THAT(run({"config", "--json", "model_name=tiny"}).out,
+              StartsWith("{\n"));
+  const Result bad = run({"config", "stpes=1"});
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_EQ(bad.out, "");
+  EXPECT_EQ(bad.err,
+            "ringmax: command line: unknown key 'stpes'; did you mean "
+            "'steps'?\n");
+  EXPECT_EQ(run({"config", "--jsn"}).err,
+            "ringmax: config: there is no option --jsn, did you mean --json?; "
+            "usage: ringmax config [FILE.yml ...] key=value ... [OPTIONS]\n");
+}
+
+TEST(Arguments, TakesFlagsOptionsAndSettingsInAnyOrder) {
+  const std::vector<std::string> words = {"a=[1,2]", "--json", "out file",
+                                          "b.yml",   "--fast", "c=-1"};
+  const Arguments arguments = read_arguments(
+      "x", "summary", "key=value",
+      {{"--json", "help", "FILE"}, {"--fast", "help", ""}, {"--slow", "h", ""}},
+      words);
+  EXPECT_EQ(arguments.option("--json"), "out file");
+  EXPECT_TRUE(arguments.has("--fast"));
+  EXPECT_FALSE(arguments.has("--slow"));
+  EXPECT_EQ(arguments.option("--dump"), std::nullopt);
+  EXPECT_THAT(arguments.settings, ElementsAre("a=[1,2]", "b.yml", "c=-1"));
+  const std::vector<std::string> joined = {"--json=x=y"};
+  EXPECT_EQ(read_arguments("x", "", "", {{"--json", "h", "FILE"}}, joined)
+                .option("--json"),
+            "x=y");
+}
+
+TEST(Arguments, RefusesWhatItCannotUse) {
+  const std::vector<ArgumentSpec> specs = {{"--in", "help", "FILE", true}};
+  const auto refused = [&](std::vector<std::string> words,
+                           std::string_view settings) {
+    try {
+      read_arguments("x", "summary", settings, specs, words);
+    } catch (const Error& error) {
+      EXPECT_EQ(exit_code_for(error.code()), 2);
+      return error.message();
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(refused({}, ""), HasSubstr("--in is required"));
+  EXPECT_THAT(refused({"--in"}, ""), HasSubstr("--in"));
+  EXPECT_THAT(refused({"--in", "f", "g"}, ""), HasSubstr("cannot read 'g'"));
+  EXPECT_THAT(refused({"--in", "f", "--on"}, ""),
+              HasSubstr("there is no option --on"));
+  EXPECT_EQ(refused({"--in", "f"}, ""), "no error");
+}
+
+}  // namespace
+}  // namespace ringmax::cli
