@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "ringmax/base/error.h"
+#include "ringmax/base/testing/temp_dir.h"
 #include "ringmax/config/config.h"
-#include "ringmax/config/testing/temp_dir.h"
 
 namespace ringmax::config {
 namespace {
@@ -16,7 +16,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using testing::TempDir;
 
 std::string message_of(const std::vector<std::string>& args) {
   try {

@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "ringmax/base/error.h"
+#include "ringmax/base/testing/temp_dir.h"
 #include "ringmax/config/install.h"
-#include "ringmax/config/testing/temp_dir.h"
 
 namespace ringmax::config {
 namespace {
@@ -17,7 +17,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::TempDir;
 
 Config load_words(std::vector<std::string> args) { return load(args); }
 

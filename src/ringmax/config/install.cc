@@ -14,12 +14,15 @@ namespace fs = std::filesystem;
 
 std::string find_config_directory() {
   std::error_code error;
-  const fs::path binary = fs::read_symlink("/proc/self/exe", error);
-  const fs::path above = binary.parent_path().parent_path();
-  const std::vector<std::string> candidates = {
-      (above / "configs").string(),
-      (above / "share" / "ringmax" / "configs").string(),
-      RINGMAX_SOURCE_DIR "/configs"};
+  std::vector<std::string> candidates;
+  // build/ringmax, build/PRESET/ringmax and bin/ringmax all lie under it.
+  fs::path above = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (int level = 0; level < 3; ++level) {
+    above = above.parent_path();
+    candidates.push_back((above / "configs").string());
+    candidates.push_back((above / "share" / "ringmax" / "configs").string());
+  }
+  candidates.emplace_back(RINGMAX_SOURCE_DIR "/configs");
   for (const std::string& each : candidates) {
     if (fs::is_regular_file(fs::path(each) / "base.yml", error)) return each;
   }

@@ -7,9 +7,10 @@
 
 namespace ringmax::config {
 
-// The directory that holds base.yml and models/: beside the binary's
-// directory, in share/ringmax beside it, or in the source tree that the
-// binary was built from. Throws kNotFound naming where it looked.
+// The directory that holds base.yml and models/: configs or
+// share/ringmax/configs in one of the three directories above the binary's, or
+// in the source tree that the binary was built from. Throws kNotFound naming
+// where it looked.
 const std::string& config_directory();
 
 // Names of the presets in a config directory, sorted.

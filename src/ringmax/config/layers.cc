@@ -128,7 +128,9 @@ class Collector {
 
   void add_preset() {
     const Assignment* chosen = last("model_name");
-    if (chosen == nullptr) return;
+    if (chosen == nullptr || chosen->value.kind != RawValue::Kind::kScalar) {
+      return;
+    }
     std::string name = chosen->value.text;
     // Instruction-tuned models have the sizes of their base.
     constexpr std::string_view kInstruct = "-Instruct";

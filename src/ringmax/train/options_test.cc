@@ -9,12 +9,11 @@
 #include <filesystem>
 
 #include "ringmax/base/error.h"
-#include "ringmax/config/testing/temp_dir.h"
+#include "ringmax/base/testing/temp_dir.h"
 
 namespace ringmax::train {
 namespace {
 
-using config::testing::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

@@ -1,11 +1,11 @@
 // A directory of a test's own, removed with all it holds.
-#ifndef RINGMAX_CONFIG_TESTING_TEMP_DIR_H_
-#define RINGMAX_CONFIG_TESTING_TEMP_DIR_H_
+#ifndef RINGMAX_BASE_TESTING_TEMP_DIR_H_
+#define RINGMAX_BASE_TESTING_TEMP_DIR_H_
 
 #include <string>
 #include <string_view>
 
-namespace ringmax::config::testing {
+namespace ringmax {
 
 class TempDir {
  public:
@@ -22,6 +22,6 @@ class TempDir {
   std::string path_;
 };
 
-}  // namespace ringmax::config::testing
+}  // namespace ringmax
 
-#endif  // RINGMAX_CONFIG_TESTING_TEMP_DIR_H_
+#endif  // RINGMAX_BASE_TESTING_TEMP_DIR_H_

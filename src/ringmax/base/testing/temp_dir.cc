@@ -1,4 +1,4 @@
-#include "ringmax/config/testing/temp_dir.h"
+#include "ringmax/base/testing/temp_dir.h"
 
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 
 #include "ringmax/base/error.h"
 
-namespace ringmax::config::testing {
+namespace ringmax {
 
 namespace fs = std::filesystem;
 
@@ -31,4 +31,4 @@ std::string TempDir::write(std::string_view name, std::string_view text) const {
   return file.string();
 }
 
-}  // namespace ringmax::config::testing
+}  // namespace ringmax
