@@ -7,6 +7,7 @@
 #define RINGMAX_MESH_MESH_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,10 @@ struct PartitionSpec {
   PartitionSpec() = default;
   explicit PartitionSpec(std::vector<std::vector<std::string>> dims_in)
       : dims(std::move(dims_in)) {}
+  // PartitionSpec{{"data", "fsdp"}, {}, {"tensor"}}; with braces, as inside
+  // parentheses the outer list could as well mean a copy.
+  PartitionSpec(std::initializer_list<std::vector<std::string>> dims_in)
+      : dims(dims_in) {}
 
   // "[data, context, -]".
   std::string to_string() const;
