@@ -8,23 +8,16 @@
 #include <set>
 
 #include "ringmax/base/error.h"
+#include "ringmax/mesh/options.h"
 
 namespace ringmax::mesh {
 namespace {
 
-constexpr std::array<std::string_view, 12> kMeshAxisNames = {
-    "diloco",
-    "data",
-    "stage",
-    "fsdp",
-    "fsdp_transpose",
-    "context",
-    "context_usp_ulysses",
-    "context_autoregressive",
-    "tensor",
-    "tensor_sequence",
-    "expert",
-    "autoregressive"};
+constexpr auto kMeshAxisNames = [] {
+  std::array<std::string_view, kAxes.size()> names;
+  for (std::size_t i = 0; i < kAxes.size(); ++i) names[i] = kAxes[i].axis;
+  return names;
+}();
 
 std::string requested_string(std::span<const MeshAxis> sizes) {
   std::vector<std::string> parts;
