@@ -1,11 +1,10 @@
 #include "ringmax/config/install.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <filesystem>
 
 #include "ringmax/base/error.h"
+#include "ringmax/base/installation.h"
 
 namespace ringmax::config {
 namespace {
@@ -14,22 +13,13 @@ namespace fs = std::filesystem;
 
 std::string find_config_directory() {
   std::error_code error;
-  std::vector<std::string> candidates;
-  // build/ringmax, build/PRESET/ringmax and bin/ringmax all lie under it.
-  fs::path above = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (int level = 0; level < 3; ++level) {
-    above = above.parent_path();
-    candidates.push_back((above / "configs").string());
-    candidates.push_back((above / "share" / "ringmax" / "configs").string());
-  }
-  candidates.emplace_back(RINGMAX_SOURCE_DIR "/configs");
-  for (const std::string& each : candidates) {
-    if (fs::is_regular_file(fs::path(each) / "base.yml", error)) return each;
+  for (const fs::path& each : config_directories()) {
+    if (fs::is_regular_file(each / "base.yml", error)) return each.string();
   }
   fail(ErrorCode::kNotFound,
-       "the config files that come with ringmax are not there: no base.yml in "
-       "{}",
-       fmt::join(candidates, ", "));
+       "the config files that come with ringmax are not there: no "
+       "configs/base.yml beside {} or in its source tree",
+       executable_path().parent_path().string());
 }
 
 }  // namespace

@@ -7,10 +7,8 @@
 
 namespace ringmax::config {
 
-// The directory that holds base.yml and models/: configs or
-// share/ringmax/configs in one of the three directories above the binary's, or
-// in the source tree that the binary was built from. Throws kNotFound naming
-// where it looked.
+// The directory that holds base.yml and models/, the best of base's
+// config_directories(). Throws kNotFound when none has a base.yml.
 const std::string& config_directory();
 
 // Names of the presets in a config directory, sorted.
