@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "ringmax/base/error.h"
 
@@ -91,8 +92,11 @@ bool operator==(const ConstantAttr& a, const ConstantAttr& b) {
   if (a.splat != b.splat) return false;
   if (a.splat) {
     // NaN constants compare by being NaN, so that they can be shared too.
+    // Zeros of different sign do not: 1 / -0 is not 1 / 0.
     const bool same_number =
-        a.number == b.number || (a.number != a.number && b.number != b.number);
+        (a.number == b.number &&
+         std::signbit(a.number) == std::signbit(b.number)) ||
+        (a.number != a.number && b.number != b.number);
     return same_number && a.integer == b.integer;
   }
   const auto x = a.dense.bytes();
