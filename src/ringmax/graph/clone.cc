@@ -16,6 +16,17 @@ std::int32_t prefixed_scope(Graph& graph, const std::string& prefix,
                                          : fmt::format("{}/{}", prefix, path));
 }
 
+Value forwarded(Graph& graph, Value value) {
+  const Node& node = graph.node(value);
+  if (node.op != Op::kCustomVjp) return value;
+  const Block& forward = graph.block(node.regions[0]);
+  const Value inside = forward.results[static_cast<std::size_t>(value.result)];
+  for (std::size_t i = 0; i < forward.parameters.size(); ++i) {
+    if (forward.parameters[i] == inside.node) return node.operands[i];
+  }
+  return value;
+}
+
 BlockId clone_block(Graph& graph, BlockId block, ValueMap<Value>* values) {
   std::vector<Shape> shapes;
   for (const NodeId p : graph.block(block).parameters) {
@@ -64,6 +75,8 @@ Cloner::Cloner(Graph& graph, Provide provide, std::string scope_prefix)
 Value Cloner::fetch(Value value) {
   const auto it = map_.find(value);
   if (it != map_.end()) return it->second;
+  const Value passed_on = forwarded(graph_, value);
+  if (!same_value(passed_on, value)) return fetch(passed_on);
   Value made = provide_(value);
   if (!made.valid()) made = copy(value);
   map_[value] = made;

@@ -44,6 +44,10 @@ class Cloner {
 // A deep copy of a closed block; `values` receives old value -> new value.
 BlockId clone_block(Graph& graph, BlockId block, ValueMap<Value>* values);
 
+// What a custom_vjp result that is one of its inputs passes on; `value` itself
+// when it is anything else. Such a residual is never worth a copy of the call.
+Value forwarded(Graph& graph, Value value);
+
 // "prefix/path", without doubling a prefix that is there already.
 std::int32_t prefixed_scope(Graph& graph, const std::string& prefix,
                             std::int32_t scope);
