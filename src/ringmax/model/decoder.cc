@@ -1,0 +1,228 @@
+#include "ringmax/model/decoder.h"
+
+#include <cmath>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "ringmax/attention/attend.h"
+#include "ringmax/base/error.h"
+#include "ringmax/graph/control.h"
+#include "ringmax/graph/ops.h"
+#include "ringmax/graph/parallel.h"
+#include "ringmax/mesh/axis_rules.h"
+#include "ringmax/model/layers.h"
+
+namespace ringmax::model {
+namespace {
+
+using graph::Graph;
+using graph::Scope;
+using graph::Value;
+using graph::Values;
+
+mesh::PartitionSpec logical(Value x,
+                            std::initializer_list<std::string_view> names) {
+  return mesh::logical_to_spec(names, mesh::default_axis_rules(),
+                               x.graph->mesh());
+}
+
+Value constrain_logical(Value x,
+                        std::initializer_list<std::string_view> names) {
+  return graph::constrain(x, logical(x, names));
+}
+
+Value residual_stream(Value x_BSE) {
+  return constrain_logical(
+      x_BSE, {"activation_batch", "activation_length", "activation_embed"});
+}
+
+graph::Precision precision_of(const ModelOptions& options) {
+  switch (options.matmul_precision) {
+    case MatmulPrecision::kDefault:
+      return graph::Precision::kDefault;
+    case MatmulPrecision::kHigh:
+      return graph::Precision::kHigh;
+    case MatmulPrecision::kHighest:
+      return graph::Precision::kHighest;
+  }
+  return graph::Precision::kDefault;
+}
+
+graph::RematPolicy remat_of(const ModelOptions& options) {
+  using Kind = graph::RematPolicy::Kind;
+  switch (options.remat_policy) {
+    case RematPolicy::kFull:
+      return {Kind::kSaveNothing, {}};
+    case RematPolicy::kSaveQkvProj:
+      return {Kind::kSaveNames, {"query_proj", "key_proj", "value_proj"}};
+    case RematPolicy::kNone:
+      return {Kind::kSaveAll, {}};
+  }
+  return {};
+}
+
+// A spec without its leading (layer) dimension.
+mesh::PartitionSpec of_one_layer(mesh::PartitionSpec spec) {
+  if (!spec.dims.empty()) spec.dims.erase(spec.dims.begin());
+  return spec;
+}
+
+// A layer's weight as it is used: in the activation dtype, whole along embed.
+// The gradient goes back to the sharding in which the weight is kept.
+Value used(Value weight, const ParameterInfo& info, DType dtype) {
+  return graph::constrain(graph::convert(weight, dtype),
+                          of_one_layer(info.gathered), of_one_layer(info.spec));
+}
+
+attention::AttendSettings attend_settings(const ModelContext& c,
+                                          const mesh::Mesh& mesh) {
+  attention::AttendSettings s;
+  s.strategy = c.attention.context_parallel_strategy ==
+                       attention::ContextStrategy::kAllGather
+                   ? attention::ContextStrategy::kAllGather
+                   : attention::ContextStrategy::kRing;
+  s.block_q = c.attention.sa_block_q;
+  s.block_kv = c.attention.sa_block_kv;
+  const mesh::PartitionSpec spec =
+      mesh::logical_to_spec({"activation_batch", "activation_kv_heads"},
+                            mesh::default_axis_rules(), mesh);
+  if (!spec.dims.empty()) s.batch_axes = spec.dims[0];
+  if (spec.dims.size() > 1) s.head_axes = spec.dims[1];
+  return s;
+}
+
+Value attend_projected(const ModelContext& c, Value x,
+                       const RotaryAngles& angles, const AttentionWeights& w) {
+  const graph::Precision precision = precision_of(c.options);
+  const auto project = [&](Value weight, std::string_view heads) {
+    const Value y = graph::einsum("bse,ehd->bshd", x, weight, precision);
+    return graph::constrain(
+        y, mesh::logical_to_spec({"activation_batch", "activation_length",
+                                  heads, "activation_kv"},
+                                 mesh::default_axis_rules(), x.graph->mesh()));
+  };
+  const Value q = graph::checkpoint_name(
+      apply_rotary(project(w.query_EHD, "activation_heads"), angles),
+      "query_proj");
+  const Value k = graph::checkpoint_name(
+      apply_rotary(project(w.key_EKD, "activation_kv_heads"), angles),
+      "key_proj");
+  const Value v = graph::checkpoint_name(
+      project(w.value_EKD, "activation_kv_heads"), "value_proj");
+  const Value out = graph::checkpoint_name(
+      attention::attend(q, k, v, attend_settings(c, x.graph->mesh())).out_BSHV,
+      "context");
+  return residual_stream(
+      graph::einsum("bshd,hde->bse", out, w.out_HDE, precision));
+}
+
+Value mlp(const ModelContext& c, Value x, Value gate_EF, Value up_EF,
+          Value down_FE) {
+  const Scope scope(*x.graph, "mlp");
+  const graph::Precision precision = precision_of(c.options);
+  const auto hidden = [&](Value weight, std::string_view name) {
+    const Value y = graph::einsum("bse,ef->bsf", x, weight, precision);
+    return graph::checkpoint_name(
+        constrain_logical(
+            y, {"activation_batch", "activation_length", "activation_mlp"}),
+        name);
+  };
+  const Value gate = hidden(gate_EF, "mlpwi_0");
+  const Value up = hidden(up_EF, "mlpwi_1");
+  const Value activated = gate * graph::logistic(gate) * up;
+  return residual_stream(
+      graph::einsum("bsf,fe->bse", activated, down_FE, precision));
+}
+
+Value embed(const ModelContext& c, Value table, const ParameterInfo& info,
+            Value tokens_BS) {
+  const Scope scope(*table.graph, "token_embedder");
+  // Rows are taken from the table as it is kept, every token by every shard of
+  // embed, then resharded to the sequence: neither the table nor its gradient
+  // is ever whole on a device.
+  const Value rows =
+      graph::take_rows(graph::convert(table, c.options.dtype), tokens_BS);
+  mesh::PartitionSpec by_embed(std::vector<std::vector<std::string>>(2));
+  by_embed.dims.push_back(info.spec.dims.size() > 1
+                              ? info.spec.dims[1]
+                              : std::vector<std::string>());
+  return residual_stream(graph::constrain(rows, by_embed));
+}
+
+}  // namespace
+
+Value attention_layer(const ModelContext& context, Value x_BSE,
+                      Value positions_BS, const AttentionWeights& layer) {
+  return attend_projected(context, x_BSE,
+                          rotary_angles(positions_BS, context.options), layer);
+}
+
+Value decoder(const ModelContext& c, const Values& weights, Value tokens_BS,
+              Value positions_BS) {
+  Graph& g = *tokens_BS.graph;
+  const Scope scope(g, "decoder");
+  const auto& infos = c.infos;
+  const auto at = [&](std::string_view name) {
+    return parameter_index(infos, name);
+  };
+  const std::size_t embedding = at("token_embedder/embedding");
+  const Value x0 = embed(c, weights[embedding], infos[embedding], tokens_BS);
+  const RotaryAngles angles = rotary_angles(positions_BS, c.options);
+
+  const std::vector<std::size_t> stacked = {
+      at("layers/pre_self_attention_norm/scale"),
+      at("layers/self_attention/query"),
+      at("layers/self_attention/key"),
+      at("layers/self_attention/value"),
+      at("layers/self_attention/out"),
+      at("layers/post_self_attention_norm/scale"),
+      at("layers/mlp/wi_0"),
+      at("layers/mlp/wi_1"),
+      at("layers/mlp/wo")};
+  Values xs;
+  for (const std::size_t i : stacked) xs.push_back(weights[i]);
+  graph::ScanOptions options;
+  options.length = c.options.base_num_decoder_layers;
+  options.remat = remat_of(c.options);
+  const double epsilon = c.options.normalization_layer_epsilon;
+  const Value x =
+      graph::scan(
+          g, {x0}, xs, options,
+          [&](Value, const Values& carry, const Values& slices) {
+            const Scope layer(g, "layers");
+            // Converting and gathering stay inside the loop: the
+            // compiler would do them for all layers at once.
+            const Values w0 = graph::optimization_barrier(slices);
+            Values w;
+            for (std::size_t i = 0; i < w0.size(); ++i) {
+              w.push_back(used(w0[i], infos[stacked[i]], c.options.dtype));
+            }
+            const Value x = residual_stream(carry[0]);
+            const Value normed = rms_norm(x, w0[0], epsilon);
+            const Value h = x + attend_projected(c, normed, angles,
+                                                 {w[1], w[2], w[3], w[4]});
+            const Value out =
+                h + mlp(c, rms_norm(h, w0[5], epsilon), w[6], w[7], w[8]);
+            return graph::ScanValues{{residual_stream(out)}, {}};
+          })
+          .carry[0];
+  return rms_norm(x, weights[at("decoder_norm/scale")], epsilon);
+}
+
+Value output_head(const ModelContext& c, const Values& weights) {
+  if (!c.options.logits_via_embedding) {
+    return graph::convert(
+        weights[parameter_index(c.infos, "logits_dense/kernel")],
+        c.options.dtype);
+  }
+  const Value table =
+      weights[parameter_index(c.infos, "token_embedder/embedding")];
+  const Value head =
+      graph::transpose(graph::convert(table, c.options.dtype), {1, 0});
+  if (!c.options.normalize_embedding_logits) return head;
+  // As MaxText: a tied table is scaled so that logits start near one.
+  return head * (1.0 / std::sqrt(static_cast<double>(c.options.base_emb_dim)));
+}
+
+}  // namespace ringmax::model

@@ -1,0 +1,211 @@
+#include "ringmax/model/loss.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+#include <string_view>
+
+#include "ringmax/base/error.h"
+#include "ringmax/graph/control.h"
+#include "ringmax/graph/ops.h"
+#include "ringmax/graph/parallel.h"
+#include "ringmax/mesh/axis_rules.h"
+
+namespace ringmax::model {
+namespace {
+
+using graph::Graph;
+using graph::Value;
+using graph::Values;
+
+// The head's columns as [shards, chunks, columns]: a chunk takes the same share
+// from every tensor shard, so that all of them work on every chunk.
+struct Columns {
+  std::int64_t shards, chunks, columns;
+  std::int64_t width() const { return shards * columns; }
+};
+
+mesh::PartitionSpec spec(Graph& g,
+                         std::initializer_list<std::string_view> names) {
+  return mesh::logical_to_spec(names, mesh::default_axis_rules(), g.mesh());
+}
+
+// [E, V] -> [E, shards, chunks, columns].
+Value by_chunk(Value head_EV, const Columns& c) {
+  return graph::reshape(head_EV,
+                        {head_EV.dim(0), c.shards, c.chunks, c.columns});
+}
+
+// Chunk `i` as [E, shards * columns], whole along embed.
+Value chunk_of(Value head_EXCW, Value i, const Columns& c) {
+  Graph& g = *head_EXCW.graph;
+  const Value w = graph::reshape(graph::dynamic_slice_dim(head_EXCW, 2, i, 1),
+                                 {head_EXCW.dim(0), c.width()});
+  return graph::constrain(w, spec(g, {"norm", "vocab"}));
+}
+
+// Which token each column of chunk `i` is, int32 [width].
+Value column_ids(Graph& g, Value i, const Columns& c) {
+  const Shape shape(DType::kI32, {c.shards, c.columns});
+  const Value shard =
+      graph::iota(g, shape, 0) * static_cast<double>(c.chunks * c.columns);
+  const Value start =
+      graph::broadcast_to(i * static_cast<double>(c.columns), shape.dims);
+  return graph::reshape(shard + start + graph::iota(g, shape, 1), {c.width()});
+}
+
+Value chunk_logits(Value hidden_BSE, Value w_EV) {
+  const Value logits =
+      graph::einsum("bse,ev->bsv", hidden_BSE, w_EV, DType::kF32);
+  return graph::constrain(
+      logits, spec(*logits.graph, {"activation_batch", "activation_length",
+                                   "activation_vocab"}));
+}
+
+Value is_target(Value targets_BS, Value ids, const Dims& dims) {
+  return graph::equal(graph::broadcast_in_dim(targets_BS, dims, {0, 1}),
+                      graph::broadcast_in_dim(ids, dims, {2}));
+}
+
+Value over_columns(Value x_BS, const Dims& dims) {
+  return graph::broadcast_in_dim(x_BS, dims, {0, 1});
+}
+
+struct Statistics {
+  Value lse_BS, target_BS;
+};
+
+// One walk over the chunks with online softmax.
+Statistics statistics(Value hidden, Value head, Value targets,
+                      const Columns& c) {
+  Graph& g = *hidden.graph;
+  const Shape row(DType::kF32, targets.dims());
+  const Value chunks = by_chunk(head, c);
+  graph::ScanOptions options;
+  options.length = c.chunks;
+  const Values init = {
+      graph::constant(g, row, -std::numeric_limits<double>::infinity()),
+      graph::constant(g, row, 0), graph::constant(g, row, 0)};
+  const Values out =
+      graph::scan(
+          g, init, {}, options,
+          [&](Value i, const Values& s, const Values&) {
+            const Value logits = chunk_logits(hidden, chunk_of(chunks, i, c));
+            const Dims& dims = logits.dims();
+            const Value top =
+                graph::maximum(s[0], graph::reduce_max(logits, {2}));
+            const Value sum =
+                s[1] * graph::exp(s[0] - top) +
+                graph::reduce_sum(graph::exp(logits - over_columns(top, dims)),
+                                  {2});
+            const Value hit = is_target(targets, column_ids(g, i, c), dims);
+            const Value target =
+                s[2] +
+                graph::reduce_sum(
+                    graph::select(hit, logits, graph::zeros_like(logits)), {2});
+            return graph::ScanValues{{top, sum, target}, {}};
+          })
+          .carry;
+  return {out[0] + graph::log(out[1]), out[2]};
+}
+
+struct HeadGradients {
+  Value hidden_BSE, head_EV;
+};
+
+HeadGradients backward(Value hidden, Value head, Value targets, Value lse,
+                       Value dnll_BS, const Columns& c) {
+  Graph& g = *hidden.graph;
+  const Value chunks = by_chunk(head, c);
+  graph::ScanOptions options;
+  options.length = c.chunks;
+  const Value zero = graph::constant(g, Shape(DType::kF32, hidden.dims()), 0);
+  const graph::ScanValues out = graph::scan(
+      g, {zero}, {}, options, [&](Value i, const Values& s, const Values&) {
+        const Value w = chunk_of(chunks, i, c);
+        const Value logits = chunk_logits(hidden, w);
+        const Dims& dims = logits.dims();
+        const Value p = graph::exp(logits - over_columns(lse, dims));
+        const Value hit = is_target(targets, column_ids(g, i, c), dims);
+        const Value one_hot = graph::convert(hit, DType::kF32);
+        const Value dlogits = graph::convert(
+            (p - one_hot) * over_columns(dnll_BS, dims), hidden.dtype());
+        const Value dhidden =
+            graph::einsum("bsv,ev->bse", dlogits, w, DType::kF32);
+        const Value dw =
+            graph::einsum("bse,bsv->ev", hidden, dlogits, DType::kF32);
+        return graph::ScanValues{
+            {s[0] + dhidden},
+            {graph::constrain(dw, spec(g, {"embed", "vocab"}))}};
+      });
+  // [chunks, E, shards * columns] -> [E, V].
+  const Value stacked = graph::reshape(
+      out.stacked[0], {c.chunks, head.dim(0), c.shards, c.columns});
+  const Value dhead =
+      graph::reshape(graph::transpose(stacked, {1, 2, 0, 3}), head.dims());
+  return {graph::convert(out.carry[0], hidden.dtype()),
+          graph::convert(dhead, head.dtype())};
+}
+
+Value sum_all(Value x_BS) { return graph::reduce_sum(x_BS, {0, 1}); }
+
+}  // namespace
+
+std::int64_t vocabulary_chunks(std::int64_t vocab_per_shard,
+                               std::int64_t num_vocab_tiling) {
+  if (num_vocab_tiling > 1) {
+    if (vocab_per_shard % num_vocab_tiling != 0) {
+      fail_invalid(
+          "num_vocab_tiling={} does not divide the {} vocabulary columns of a "
+          "tensor shard",
+          num_vocab_tiling, vocab_per_shard);
+    }
+    return num_vocab_tiling;
+  }
+  constexpr std::int64_t kMaxColumns = 8192;
+  for (std::int64_t n = 2; n < vocab_per_shard; ++n) {
+    if (vocab_per_shard % n == 0 && vocab_per_shard / n <= kMaxColumns) {
+      return n;
+    }
+  }
+  return 1;
+}
+
+Loss cross_entropy(Value hidden_BSE, Value head_EV, Value targets_BS,
+                   Value weights_BS, std::int64_t num_vocab_tiling) {
+  Graph& g = *hidden_BSE.graph;
+  const graph::Scope scope(g, "loss");
+  if (head_EV.rank() != 2 || hidden_BSE.rank() != 3 ||
+      hidden_BSE.dim(2) != head_EV.dim(0)) {
+    fail_invalid("cross_entropy: {} does not fit the head {}",
+                 hidden_BSE.describe(), head_EV.describe());
+  }
+  Columns c{};
+  c.shards = head_EV.dim(1) / mesh::shard_dims({head_EV.dim(1)},
+                                               spec(g, {"vocab"}), g.mesh())[0];
+  const std::int64_t per_shard = head_EV.dim(1) / c.shards;
+  c.chunks = vocabulary_chunks(per_shard, num_vocab_tiling);
+  c.columns = per_shard / c.chunks;
+  const auto valid_count = [](Value weights) {
+    const Value total = sum_all(weights);
+    return graph::maximum(total, graph::full_like(total, 1));
+  };
+  const Values out = graph::custom_vjp(
+      g, {hidden_BSE, head_EV, targets_BS, weights_BS},
+      [&](const Values& in) {
+        const Statistics s = statistics(in[0], in[1], in[2], c);
+        const Value mean =
+            sum_all((s.lse_BS - s.target_BS) * in[3]) / valid_count(in[3]);
+        return graph::CustomVjpForward{
+            {mean}, {in[0], in[1], in[2], in[3], s.lse_BS}, {}};
+      },
+      [&](const Values& r, const Values& ct) {
+        const Value dnll =
+            r[3] * graph::broadcast_to(ct[0] / valid_count(r[3]), r[3].dims());
+        const HeadGradients d = backward(r[0], r[1], r[2], r[4], dnll, c);
+        return Values{d.hidden_BSE, d.head_EV, {}, {}};
+      });
+  return {out[0], sum_all(weights_BS)};
+}
+
+}  // namespace ringmax::model

@@ -1,0 +1,33 @@
+// Next-token cross entropy, chunked over the vocabulary.
+#ifndef RINGMAX_MODEL_LOSS_H_
+#define RINGMAX_MODEL_LOSS_H_
+
+#include <cstdint>
+
+#include "ringmax/graph/graph.h"
+
+namespace ringmax::model {
+
+// Vocabulary chunks for `num_vocab_tiling`: that many when it is more than 1,
+// else the fewest, at least two where they divide, that keep a chunk at 8192
+// columns or less.
+std::int64_t vocabulary_chunks(std::int64_t vocab_per_shard,
+                               std::int64_t num_vocab_tiling);
+
+struct Loss {
+  graph::Value mean;     // float32 scalar; 0 when no token is valid
+  graph::Value weights;  // float32 scalar: number of valid tokens
+};
+
+// Mean over valid tokens of the global batch of log-sum-exp(logits) - logit of
+// the target. hidden [B, S, E]; head [E, V] as it is kept; targets int32 [B,
+// S]; weights float32 [B, S], 1 valid and 0 not. No [tokens, vocab] array
+// exists, forward or backward: chunks are computed, used and forgotten, and
+// each chunk of the head's gradient is reduced as it is made.
+Loss cross_entropy(graph::Value hidden_BSE, graph::Value head_EV,
+                   graph::Value targets_BS, graph::Value weights_BS,
+                   std::int64_t num_vocab_tiling);
+
+}  // namespace ringmax::model
+
+#endif  // RINGMAX_MODEL_LOSS_H_
