@@ -21,16 +21,12 @@ TEST(ShardingTable, PrintsShapesShardingAndTotals) {
   const ShardingTable table = make_sharding_table(tensors, mesh);
   EXPECT_EQ(table.total_bytes, 4 * (1024 * 128 + 128));
   EXPECT_EQ(table.total_device_bytes, 4 * (1024 * 16 + 128));
-  EXPECT_EQ(
-      table.to_string(),
-      "tensor     global shape   sharding           shape a device  bytes "
-      "a device\n"
-      "embedding  f32[1024,128]  [-, fsdp+context]  [1024,16]            "
-      "65.54 kB\n"
-      "norm       f32[128]       [-]                [128]                "
-      "   512 B\n"
-      "total      524.80 kB      fsdp=2, context=4                       "
-      "66.05 kB\n");
+  EXPECT_EQ("\n" + table.to_string(), R"(
+tensor     global shape   sharding           shape a device  bytes a device
+embedding  f32[1024,128]  [-, fsdp+context]  [1024,16]             65.54 kB
+norm       f32[128]       [-]                [128]                    512 B
+total      524.80 kB      fsdp=2, context=4                        66.05 kB
+)");
 }
 
 TEST(ShardingTable, NamesTheTensorThatDoesNotDivide) {
