@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "ringmax/base/error.h"
@@ -12,12 +11,6 @@
 
 namespace ringmax::mesh {
 namespace {
-
-constexpr auto kMeshAxisNames = [] {
-  std::array<std::string_view, kAxes.size()> names;
-  for (std::size_t i = 0; i < kAxes.size(); ++i) names[i] = kAxes[i].axis;
-  return names;
-}();
 
 std::string requested_string(std::span<const MeshAxis> sizes) {
   std::vector<std::string> parts;
@@ -32,12 +25,10 @@ std::string requested_string(std::span<const MeshAxis> sizes) {
 
 }  // namespace
 
-std::span<const std::string_view> mesh_axis_names() { return kMeshAxisNames; }
-
 Mesh make_mesh(std::span<const MeshAxis> sizes, std::int64_t device_count) {
   std::vector<MeshAxis> axes;
-  for (std::string_view name : kMeshAxisNames) {
-    axes.push_back({std::string(name), 1});
+  for (const AxisInfo& info : kAxes) {
+    axes.push_back({std::string(info.axis), 1});
   }
   if (device_count < 0) {
     fail_invalid("a mesh needs a positive number of devices, got {}",
@@ -47,13 +38,7 @@ Mesh make_mesh(std::span<const MeshAxis> sizes, std::int64_t device_count) {
   std::set<std::string_view> seen;
   std::int64_t product = 1;
   for (const MeshAxis& wanted : sizes) {
-    auto axis = std::find_if(axes.begin(), axes.end(), [&](const MeshAxis& a) {
-      return a.name == wanted.name;
-    });
-    if (axis == axes.end()) {
-      fail_invalid("unknown mesh axis {}; valid are {}", wanted.name,
-                   fmt::join(kMeshAxisNames, ", "));
-    }
+    MeshAxis* axis = &axes[axis_index(wanted.name)];
     if (!seen.insert(wanted.name).second) {
       fail_invalid("mesh axis {} is named twice", wanted.name);
     }
@@ -64,7 +49,7 @@ Mesh make_mesh(std::span<const MeshAxis> sizes, std::int64_t device_count) {
             "is left over",
             rest->name, wanted.name);
       }
-      rest = &*axis;
+      rest = axis;
       continue;
     }
     if (wanted.size < 1) {

@@ -17,10 +17,7 @@
 
 namespace ringmax::mesh {
 
-// All mesh axis names, in MaxText's order (major to minor).
-std::span<const std::string_view> mesh_axis_names();
-
-// A mesh with every axis of mesh_axis_names(), in that order; axes not in
+// A mesh with every axis of kAxes (options.h), in that order; axes not in
 // `sizes` have size 1. At most one size may be -1: what is left over of
 // `device_count`. Throws kInvalidArgument, naming the axes and their product,
 // when an axis is unknown or named twice, a size is neither positive nor -1,
