@@ -98,9 +98,9 @@ Walk best_walk(const Cell& dims, const std::array<bool, 3>& wrap) {
   }
   for (const auto& by : kOrders) consider(snake(dims, by));
   if (best.longest <= 1) return best;
-  // A row without the link home, or odd dims: going out over every second
-  // cell of the walk and back over the others makes every hop at most 2 (3
-  // where the walk wraps), none as long as the way home.
+  // A row without the link home, or only odd dims: going out over every second
+  // cell of a path of neighbours and back over the others makes every hop at
+  // most 2, where the way home from the path's end would be long.
   std::vector<Cell> folded;
   const std::size_t count = best.cells.size();
   for (std::size_t n = 0; n < count; n += 2) folded.push_back(best.cells[n]);
