@@ -183,7 +183,8 @@ std::vector<std::string> list_files(const std::string& directory) {
 
 std::vector<std::string> expand_glob(const std::string& pattern) {
   glob_t matches = {};
-  const int rc = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &matches);
+  const int rc =
+      ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_TILDE, nullptr, &matches);
   std::vector<std::string> paths(
       matches.gl_pathv, matches.gl_pathv + (rc == 0 ? matches.gl_pathc : 0));
   ::globfree(&matches);

@@ -36,7 +36,7 @@ std::string parent_directory(const std::string& path);
 // Names that start with '.' are left out. Links to files are followed, links
 // to directories are not, and a file reached twice is listed once.
 std::vector<std::string> list_files(const std::string& directory);
-// Paths that match a shell pattern (* ? [...]), sorted; none gives none.
+// Paths that match a shell pattern (* ? [...] ~), sorted; none gives none.
 std::vector<std::string> expand_glob(const std::string& pattern);
 
 // A whole file mapped read-only. Copies share the mapping; it lives until the

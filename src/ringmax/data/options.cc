@@ -1,44 +1,12 @@
 #include "ringmax/data/options.h"
 
-#include <glob.h>
-
-#include <filesystem>
 #include <vector>
 
+#include "ringmax/base/error.h"
+#include "ringmax/base/file.h"
+#include "ringmax/data/text_dataset.h"
+
 namespace ringmax::data {
-namespace {
-
-namespace fs = std::filesystem;
-
-// Every file that FILE, DIR or GLOB names; unordered.
-std::vector<fs::path> files_of(const std::string& path) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  const auto add = [&](const fs::path& each) {
-    if (fs::is_directory(each, error)) {
-      fs::recursive_directory_iterator walk(
-          each, fs::directory_options::skip_permission_denied, error);
-      for (; !error && walk != fs::recursive_directory_iterator();
-           walk.increment(error)) {
-        if (walk->is_regular_file(error)) files.push_back(walk->path());
-      }
-    } else if (fs::is_regular_file(each, error)) {
-      files.push_back(each);
-    }
-  };
-  if (fs::exists(path, error)) {
-    add(path);
-    return files;
-  }
-  glob_t found = {};
-  if (glob(path.c_str(), GLOB_TILDE, nullptr, &found) == 0) {
-    for (std::size_t i = 0; i < found.gl_pathc; ++i) add(found.gl_pathv[i]);
-  }
-  globfree(&found);
-  return files;
-}
-
-}  // namespace
 
 void declare_options(OptionSet& set, DataOptions& options) {
   set.section("Data");
@@ -73,20 +41,17 @@ void validate(const DataOptions& options, Problems& problems) {
         "a glob");
     return;
   }
-  const std::vector<fs::path> files = files_of(path);
-  if (files.empty()) {
+  try {
+    const std::vector<std::string> files = resolve_dataset_path(path);
+    for (const std::string& file : files) {
+      if (file_size(file) > 0) return;
+    }
     problems.add(
-        "dataset_path={}: no such file; valid is a file, a directory that "
-        "holds files, or a glob that matches some",
-        path);
-    return;
+        "dataset_path={}: {}; valid is text of at least one byte", path,
+        files.size() == 1 ? "the file is empty" : "all files are empty");
+  } catch (const Error& error) {
+    problems.add("{}", error.message());
   }
-  for (const fs::path& file : files) {
-    std::error_code error;
-    if (fs::file_size(file, error) > 0 && !error) return;
-  }
-  problems.add("dataset_path={}: {}; valid is text of at least one byte", path,
-               files.size() == 1 ? "the file is empty" : "all files are empty");
 }
 
 }  // namespace ringmax::data
