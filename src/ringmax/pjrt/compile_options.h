@@ -1,0 +1,33 @@
+// What a compilation is told: partitions, device order, overrides of XLA flags.
+#ifndef RINGMAX_PJRT_COMPILE_OPTIONS_H_
+#define RINGMAX_PJRT_COMPILE_OPTIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ringmax::pjrt {
+
+using OptionOverride = std::variant<std::string, bool, std::int64_t, double>;
+
+struct CompileOptions {
+  std::int64_t num_partitions = 1;
+  // Device id of each logical partition; empty: 0, 1, 2, ...
+  std::vector<std::int64_t> device_assignment;
+  // XLA and plugin flags of this compilation, by name without dashes.
+  std::map<std::string, OptionOverride> overrides;
+
+  // A serialized CompileOptionsProto (xla/pjrt/proto/compile_options.proto).
+  std::string serialize() const;
+};
+
+// Overrides that keep the CPU plugin from aborting while a device waits for
+// the others: its limits are scaled to the expected length of a step.
+void set_cpu_collective_timeouts(CompileOptions& options,
+                                 double expected_step_s);
+
+}  // namespace ringmax::pjrt
+
+#endif  // RINGMAX_PJRT_COMPILE_OPTIONS_H_

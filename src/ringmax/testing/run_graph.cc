@@ -1,0 +1,51 @@
+#include "ringmax/testing/run_graph.h"
+
+#include "ringmax/graph/print.h"
+#include "ringmax/train/program.h"
+
+namespace ringmax::testing {
+
+const pjrt::Client& cpu_client() {
+  static const pjrt::Client& client =
+      *new pjrt::Client(pjrt::cpu_client("", 8));
+  return client;
+}
+
+namespace {
+pjrt::CompileOptions options_for(const graph::Graph& graph) {
+  pjrt::CompileOptions options;
+  options.num_partitions = graph.mesh().device_count();
+  pjrt::set_cpu_collective_timeouts(options, 1);
+  return options;
+}
+}  // namespace
+
+CompiledGraph::CompiledGraph(const graph::Graph& graph)
+    : graph_(graph),
+      program_(cpu_client(), graph, graph::print_stablehlo(graph),
+               options_for(graph)) {}
+
+std::vector<HostArray> CompiledGraph::run(
+    const std::vector<HostArray>& arguments) const {
+  const mesh::Mesh& mesh = graph_.mesh();
+  std::vector<train::DeviceArray> uploaded;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    uploaded.push_back(train::upload(
+        cpu_client(), arguments[i],
+        graph_.parameters()[i].spec.value_or(mesh::PartitionSpec()), mesh));
+  }
+  std::vector<const train::DeviceArray*> pointers;
+  for (const auto& a : uploaded) pointers.push_back(&a);
+  std::vector<HostArray> results;
+  for (const auto& a : program_.run(pointers)) {
+    results.push_back(train::download(a, mesh));
+  }
+  return results;
+}
+
+std::vector<HostArray> run_graph(const graph::Graph& graph,
+                                 const std::vector<HostArray>& arguments) {
+  return CompiledGraph(graph).run(arguments);
+}
+
+}  // namespace ringmax::testing

@@ -1,0 +1,33 @@
+// For tests: compiles and runs a graph on the CPU plugin, whole arrays in and
+// out, on as many of 8 virtual devices as the graph's mesh has.
+#ifndef RINGMAX_TESTING_RUN_GRAPH_H_
+#define RINGMAX_TESTING_RUN_GRAPH_H_
+
+#include <vector>
+
+#include "ringmax/base/array.h"
+#include "ringmax/graph/graph.h"
+#include "ringmax/pjrt/client.h"
+#include "ringmax/train/program.h"
+
+namespace ringmax::testing {
+
+// One client for the whole test binary.
+const pjrt::Client& cpu_client();
+
+class CompiledGraph {
+ public:
+  explicit CompiledGraph(const graph::Graph& graph);
+  std::vector<HostArray> run(const std::vector<HostArray>& arguments) const;
+
+ private:
+  const graph::Graph& graph_;
+  train::Program program_;
+};
+
+std::vector<HostArray> run_graph(const graph::Graph& graph,
+                                 const std::vector<HostArray>& arguments);
+
+}  // namespace ringmax::testing
+
+#endif  // RINGMAX_TESTING_RUN_GRAPH_H_
