@@ -10,6 +10,7 @@
 #include "ringmax/base/error.h"
 #include "ringmax/base/testing/temp_dir.h"
 #include "ringmax/data/dataset.h"
+#include "ringmax/data/open_dataset.h"
 #include "ringmax/data/permutation.h"
 #include "ringmax/data/prefetcher.h"
 #include "ringmax/data/text_dataset.h"
@@ -313,6 +314,22 @@ TEST(Text, GlobsReachDirectoriesAndOddNames) {
   const std::string odd = dir.write("x[1].txt", "3");
   EXPECT_THAT(resolve_dataset_path(dir.path() + "/*o*"), ElementsAre(a, b));
   EXPECT_THAT(resolve_dataset_path(odd), ElementsAre(odd));
+}
+
+TEST(OpenDataset, FollowsTheSettings) {
+  DataOptions options;
+  EXPECT_EQ(open_dataset(options, {2, 8}, 50)->vocab_size(), 50);
+  const TempDir dir;
+  options.dataset_type = DatasetType::kText;
+  options.dataset_path = dir.write("a", "some text that is long enough");
+  const auto text = open_dataset(options, {2, 8}, kByteVocabSize);
+  EXPECT_EQ(text->vocab_size(), kByteVocabSize);
+  EXPECT_THAT(text->describe(), HasSubstr("1 document "));
+  options.enable_data_shuffling = false;
+  EXPECT_EQ(
+      ints(open_dataset(options, {1, 8}, 1024)->batch(0, {0, 1}).tokens)[0],
+      kBeginId);
+  EXPECT_THROW(open_dataset(options, {1, 8}, 258), Error);
 }
 
 class Failing : public Dataset {
