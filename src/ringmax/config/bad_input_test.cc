@@ -210,6 +210,15 @@ TEST(BadInput, Data) {
             "synthetic, text");
 }
 
+TEST(BadInput, VocabularySmallerThanTheBytes) {
+  const TempDir dir;
+  const std::string path = "dataset_path=" + dir.write("a.txt", "text");
+  EXPECT_EQ(message_of({"model_name=tiny", "override_model_config=true",
+                        "dataset_type=text", path, "vocab_size=256"}),
+            "vocab_size=256: dataset_type=text with tokenizer_type=bytes has "
+            "259 tokens; valid is 259 or more");
+}
+
 TEST(BadInput, RemoteStorage) {
   EXPECT_EQ(message_of({"base_output_directory=gs://bucket/run"}),
             "command line: base_output_directory=gs://bucket/run: gs:// "

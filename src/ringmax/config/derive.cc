@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "ringmax/data/tokenizer.h"
+
 namespace ringmax::config {
 namespace {
 
@@ -51,6 +53,7 @@ class Derivation {
       widths();
     }
     context_sharding();
+    vocabulary();
     config_.run_directory =
         train::run_directory(config_.train, config_.model.model_name);
     notes();
@@ -264,6 +267,17 @@ class Derivation {
     divides("vocab_size", model.vocab_size, {{"tensor", axis("tensor")}});
   }
 
+  // A model of bytes needs an id for each byte and the marks between documents.
+  void vocabulary() {
+    if (config_.data.dataset_type != data::DatasetType::kText) return;
+    const std::int64_t size = config_.model.vocab_size;
+    if (!good({"vocab_size"}) || size >= data::kByteVocabSize) return;
+    problems_.add(
+        "vocab_size={}: dataset_type=text with tokenizer_type=bytes has {} "
+        "tokens; valid is {} or more",
+        size, data::kByteVocabSize, data::kByteVocabSize);
+  }
+
   void context_sharding() {
     const std::string& axis_name = config_.attention.context_sharding;
     if (axis_name != "context") {
@@ -286,6 +300,13 @@ class Derivation {
     if (attention.use_tokamax_splash) {
       notes.push_back(
           "use_tokamax_splash=true: RingMax's own splash attention is used");
+    }
+    if (config_.data.packing &&
+        config_.data.dataset_type == data::DatasetType::kText) {
+      notes.push_back(
+          "packing=true: attention that keeps documents apart is not there "
+          "yet; a sequence is a piece of the text's stream, and no loss is "
+          "taken across documents");
     }
     if (config_.train.enable_checkpointing) {
       notes.push_back(
