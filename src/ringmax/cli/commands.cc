@@ -4,6 +4,7 @@ namespace ringmax::cli {
 namespace {
 
 constexpr Command kCommands[] = {
+    {"train", "trains a model", run_train},
     {"config", "prints every setting with its value and where it came from",
      run_config},
 };

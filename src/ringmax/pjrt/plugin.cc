@@ -33,7 +33,7 @@ bool is_file(const fs::path& path) {
 // print. Whoever has set a level keeps it.
 void quiet_plugin_log() {
   if (log_level() == LogLevel::kDebug) return;
-  ::setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);
+  ::setenv("TF_CPP_MIN_LOG_LEVEL", "2", /*overwrite=*/0);
 }
 
 void check_major_version(const PJRT_Api* table, const std::string& name) {

@@ -22,8 +22,8 @@ pjrt::CompileOptions options_for(const graph::Graph& graph) {
 
 CompiledGraph::CompiledGraph(const graph::Graph& graph)
     : graph_(graph),
-      program_(cpu_client(), graph, graph::print_stablehlo(graph),
-               options_for(graph)) {}
+      program_(graph, cpu_client().compile(graph::print_stablehlo(graph),
+                                           options_for(graph))) {}
 
 std::vector<HostArray> CompiledGraph::run(
     const std::vector<HostArray>& arguments) const {

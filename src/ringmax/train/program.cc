@@ -87,9 +87,8 @@ HostArray download(const DeviceArray& array, const mesh::Mesh& mesh) {
   return result;
 }
 
-Program::Program(const pjrt::Client& client, const graph::Graph& graph,
-                 const std::string& text, const pjrt::CompileOptions& options)
-    : executable_(client.compile(text, options)) {
+Program::Program(const graph::Graph& graph, pjrt::Executable executable)
+    : executable_(std::move(executable)) {
   for (const graph::Parameter& p : graph.parameters()) {
     parameters_.push_back(
         {p.name, p.value.shape(), p.spec.value_or(mesh::PartitionSpec())});

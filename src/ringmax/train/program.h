@@ -22,9 +22,9 @@ struct DeviceArray {
 
 class Program {
  public:
-  // `text` is print_stablehlo(graph); the graph may go away afterwards.
-  Program(const pjrt::Client& client, const graph::Graph& graph,
-          const std::string& text, const pjrt::CompileOptions& options);
+  // `executable` is what print_stablehlo(graph) was compiled to; the graph may
+  // go away afterwards.
+  Program(const graph::Graph& graph, pjrt::Executable executable);
 
   // Consumes the buffers of donated parameters. Results in program order.
   std::vector<DeviceArray> run(

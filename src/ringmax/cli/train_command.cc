@@ -1,0 +1,54 @@
+// `ringmax train`: trains, and ends cleanly on SIGINT and SIGTERM.
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+#include "ringmax/base/error.h"
+#include "ringmax/base/log.h"
+#include "ringmax/cli/arguments.h"
+#include "ringmax/cli/commands.h"
+#include "ringmax/config/config.h"
+#include "ringmax/train/loop.h"
+
+namespace ringmax::cli {
+namespace {
+
+std::atomic<bool> g_stop = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void on_signal(int signal) {
+  g_stop = true;
+  // A second signal ends the process at once.
+  std::signal(signal, SIG_DFL);
+}
+
+}  // namespace
+
+int run_train(Args args) {
+  const Arguments arguments =
+      read_arguments("train",
+                     "Trains. Writes metrics, parameters and a report under "
+                     "BASE_OUTPUT_DIRECTORY/RUN_NAME.",
+                     "[FILE.yml ...] key=value ...", {}, args);
+  if (arguments.helped) return 0;
+  const config::Config config = config::load(arguments.settings);
+  for (const std::string& note : config.notes) log_info("note: {}", note);
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  const train::TrainResult result = train::run_training(
+      config,
+      [](const std::string& line) {
+        std::printf("%s\n", line.c_str());
+        std::fflush(stdout);
+      },
+      [] { return g_stop.load(); });
+  if (result.steps_done < config.train.steps) {
+    log_info("stopped after step {} of {}", result.steps_done,
+             config.train.steps);
+  }
+  std::printf("parameters: %s\n", result.parameters_path.c_str());
+  return 0;
+}
+
+}  // namespace ringmax::cli

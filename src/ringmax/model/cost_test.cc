@@ -1,0 +1,44 @@
+#include "ringmax/model/cost.h"
+
+#include <gtest/gtest.h>
+
+#include "ringmax/mesh/axis_rules.h"
+
+namespace ringmax::model {
+namespace {
+
+TEST(Cost, CausalAttentionFlopsOfTheKnownCase) {
+  ModelOptions o;
+  o.base_num_decoder_layers = 2;
+  o.base_num_query_heads = 8;
+  o.head_dim = 64;
+  EXPECT_EQ(attention_flops(o, 1, 4096), 103'104'380'928);
+}
+
+TEST(Cost, Llama8BOnEightDevicesHoldsItsShareOfTheState) {
+  ModelOptions o;
+  o.base_emb_dim = 4096;
+  o.base_num_query_heads = 32;
+  o.base_num_kv_heads = 8;
+  o.base_mlp_dim = 14336;
+  o.base_num_decoder_layers = 32;
+  o.head_dim = 128;
+  o.vocab_size = 128256;
+  const auto bytes = static_cast<double>(
+      state_bytes_per_device(o, mesh::make_mesh({{"context", 8}})));
+  EXPECT_NEAR(bytes, 12.05e9, 0.01 * 12.05e9);
+}
+
+TEST(Cost, MemoryGrowsWithModelAndLength) {
+  ModelOptions small;
+  ModelOptions large = small;
+  large.base_num_decoder_layers *= 2;
+  const mesh::Mesh mesh = mesh::make_mesh({{"context", 8}});
+  EXPECT_GT(step_memory(large, mesh, 1, 4096).total(),
+            step_memory(small, mesh, 1, 4096).total());
+  EXPECT_GT(step_memory(small, mesh, 1, 8192).total(),
+            step_memory(small, mesh, 1, 4096).total());
+}
+
+}  // namespace
+}  // namespace ringmax::model

@@ -1,0 +1,25 @@
+// Parameters under the names and in the layout of a Hugging Face Llama
+// checkpoint: one tensor per layer, linear weights as [out, in].
+#ifndef RINGMAX_MODEL_HUGGING_FACE_H_
+#define RINGMAX_MODEL_HUGGING_FACE_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ringmax/base/array.h"
+#include "ringmax/model/options.h"
+
+namespace ringmax::model {
+
+// `weights` in the order of parameters(). Rotary embedding pairs (i, i + D/2)
+// as Hugging Face does, so nothing is permuted within a head.
+std::vector<std::pair<std::string, HostArray>> to_hugging_face(
+    const std::vector<HostArray>& weights, const ModelOptions& options);
+
+// The text of the config.json that goes with them.
+std::string hugging_face_config(const ModelOptions& options);
+
+}  // namespace ringmax::model
+
+#endif  // RINGMAX_MODEL_HUGGING_FACE_H_

@@ -1,0 +1,40 @@
+// Compiled programs on disk, so that a second run starts at once.
+//
+// The key covers the program text, the options, the plugin file (path, size,
+// time of change), its version, the number of devices and the host's CPU
+// features: XLA:CPU executables hold machine code. A file that is damaged, or
+// that the plugin refuses, is compiled again and replaced. A folder that cannot
+// be written means no cache, never an error.
+#ifndef RINGMAX_PJRT_EXECUTABLE_CACHE_H_
+#define RINGMAX_PJRT_EXECUTABLE_CACHE_H_
+
+#include <string>
+
+#include "ringmax/pjrt/client.h"
+
+namespace ringmax::pjrt {
+
+class ExecutableCache {
+ public:
+  // "" is the user's: $XDG_CACHE_HOME/ringmax/executables, else
+  // ~/.cache/ringmax/executables, else none.
+  explicit ExecutableCache(std::string directory);
+
+  struct Loaded {
+    Executable executable;
+    bool from_cache = false;
+  };
+  Loaded load_or_compile(const Client& client, const std::string& stablehlo,
+                         const CompileOptions& options) const;
+
+  // For tests: the file that a program is kept in; "" without a folder.
+  std::string path_for(const Client& client, const std::string& stablehlo,
+                       const CompileOptions& options) const;
+
+ private:
+  std::string directory_;
+};
+
+}  // namespace ringmax::pjrt
+
+#endif  // RINGMAX_PJRT_EXECUTABLE_CACHE_H_

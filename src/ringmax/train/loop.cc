@@ -1,0 +1,97 @@
+#include "ringmax/train/loop.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "ringmax/base/file.h"
+#include "ringmax/base/log.h"
+#include "ringmax/base/safetensors.h"
+#include "ringmax/data/prefetcher.h"
+#include "ringmax/model/cost.h"
+#include "ringmax/model/hugging_face.h"
+#include "ringmax/train/metrics.h"
+#include "ringmax/train/schedule.h"
+#include "ringmax/train/setup.h"
+
+namespace ringmax::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string save_parameters(const config::Config& config, const State& state) {
+  const auto infos = model::parameters(config.model, config.device_mesh);
+  std::vector<HostArray> weights;
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    weights.push_back(download(state[i], config.device_mesh));
+  }
+  std::vector<TensorSource> tensors;
+  for (auto& [name, array] : model::to_hugging_face(weights, config.model)) {
+    tensors.push_back(tensor_source(name, std::move(array)));
+  }
+  atomic_write(join_path(config.run_directory, "config.json"),
+               model::hugging_face_config(config.model));
+  const std::string path = join_path(config.run_directory, "model.safetensors");
+  write_safetensors(path, std::move(tensors), {{"format", "pt"}});
+  return path;
+}
+
+}  // namespace
+
+TrainResult run_training(
+    const config::Config& config,
+    const std::function<void(const std::string&)>& print_line,
+    const std::function<bool()>& stop) {
+  check_host_memory(config);
+  const std::shared_ptr<const data::Dataset> dataset = make_dataset(config);
+  const Session session = make_session(config);
+  log_info("{}: {:.1f}M parameters, {} ({}), {}; {} in {:.2f} s",
+           config.model.model_name,
+           static_cast<double>(model::parameter_count(config.model)) / 1e6,
+           config.device_mesh.to_string(), session.client->platform_name(),
+           dataset->describe(),
+           session.from_cache ? "loaded from the executable cache" : "compiled",
+           session.compile_s);
+  make_run_directory(config.run_directory);
+  MetricsWriter metrics(config.run_directory, 0);
+
+  State state = session.init->run({});
+  data::Prefetcher batches(dataset, {0, config.global_batch}, 0,
+                           config.train.steps);
+  const auto flops_per_device =
+      static_cast<double>(model::model_flops(config.model, config.global_batch,
+                                             config.data.max_target_length)) /
+      static_cast<double>(config.device_count);
+  TrainResult result;
+  for (std::int64_t step = 0; step < config.train.steps; ++step) {
+    const auto start = Clock::now();
+    const StepOutput out =
+        run_step(session, config, state, batches.next(), step);
+    StepMetrics m;
+    m.step = step + 1;
+    m.loss = out.loss;
+    m.grad_norm = out.grad_norm;
+    m.learning_rate = learning_rate_at(step, config.train);
+    m.step_time_s = seconds_since(start);
+    m.tokens_per_s =
+        static_cast<double>(config.tokens_per_step) / m.step_time_s;
+    m.tflops_per_device = flops_per_device / m.step_time_s / 1e12;
+    m.total_weights = out.total_weights;
+    metrics.write(m);
+    print_line(format_step_line(m, config.train.steps, config.device_count,
+                                std::nullopt));
+    result.steps_done = m.step;
+    result.last_loss = m.loss;
+    if (stop()) break;
+  }
+  result.parameters_path = save_parameters(config, state);
+  return result;
+}
+
+}  // namespace ringmax::train

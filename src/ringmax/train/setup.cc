@@ -1,0 +1,163 @@
+#include "ringmax/train/setup.h"
+
+#include <chrono>
+#include <cmath>
+#include <span>
+#include <sstream>
+#include <utility>
+
+#include "ringmax/base/error.h"
+#include "ringmax/data/text_dataset.h"
+#include "ringmax/data/tokenizer.h"
+#include "ringmax/graph/print.h"
+#include "ringmax/hw/host.h"
+#include "ringmax/model/cost.h"
+#include "ringmax/pjrt/executable_cache.h"
+#include "ringmax/train/schedule.h"
+
+namespace ringmax::train {
+namespace {
+
+double gigabytes(std::int64_t bytes) {
+  return static_cast<double>(bytes) / 1e9;
+}
+
+pjrt::CompileOptions compile_options(const config::Config& config) {
+  pjrt::CompileOptions options;
+  options.num_partitions = config.device_count;
+  // A pessimist's CPU: the limits only have to be far above the real step.
+  constexpr double kSlowFlopsPerSecond = 1e9;
+  const auto flops = static_cast<double>(model::model_flops(
+      config.model, config.global_batch, config.data.max_target_length));
+  pjrt::set_cpu_collective_timeouts(options, flops / kSlowFlopsPerSecond);
+  // Eigen's contractions are the faster ones on the CPU.
+  options.overrides["xla_cpu_experimental_ynn_fusion_type"] = std::string();
+  std::istringstream flags(config.runtime.compile_xla_flags);
+  for (std::string word; flags >> word;) {
+    const std::size_t equals = word.find('=');
+    if (word.rfind("--", 0) != 0 || equals == std::string::npos) {
+      fail_invalid("compile_xla_flags: '{}' is not of the form --flag=value",
+                   word);
+    }
+    options.overrides[word.substr(2, equals - 2)] = word.substr(equals + 1);
+  }
+  return options;
+}
+
+HostArray scalar(double value) {
+  const auto narrow = static_cast<float>(value);
+  return HostArray::from<float>({}, std::span<const float>(&narrow, 1));
+}
+
+}  // namespace
+
+void check_host_memory(const config::Config& config) {
+  const model::StepMemory need =
+      model::step_memory(config.model, config.device_mesh, config.global_batch,
+                         config.data.max_target_length);
+  const std::int64_t have = hw::host_memory().usable_bytes;
+  if (need.total() <= have) return;
+  fail(
+      ErrorCode::kResourceExhausted,
+      "model_name={} max_target_length={}: the step needs about {:.1f} GB of "
+      "memory ({:.1f} parameters and optimizer state, {:.1f} gradients, {:.1f} "
+      "saved for the backward pass, {:.1f} working space; {} devices "
+      "together) and this machine has {:.1f} GB to give. Train a smaller "
+      "model (override_model_config=True base_num_decoder_layers=... "
+      "base_emb_dim=...) or a shorter max_target_length, or take a machine "
+      "with more memory",
+      config.model.model_name, config.data.max_target_length,
+      gigabytes(need.total()), gigabytes(need.state), gigabytes(need.gradients),
+      gigabytes(need.saved), gigabytes(need.working), config.device_count,
+      gigabytes(have));
+}
+
+std::shared_ptr<const data::Dataset> make_dataset(
+    const config::Config& config) {
+  const data::BatchShape shape{config.global_batch,
+                               config.data.max_target_length};
+  const auto seed = static_cast<std::uint64_t>(config.data.data_shuffle_seed);
+  if (config.data.dataset_type == data::DatasetType::kSynthetic) {
+    return data::make_synthetic_dataset(shape, config.model.vocab_size, seed);
+  }
+  data::TextSettings settings;
+  settings.dataset_path = config.data.dataset_path;
+  settings.shuffle = config.data.enable_data_shuffling;
+  settings.seed = seed;
+  std::unique_ptr<data::Dataset> dataset =
+      data::open_text_dataset(settings, shape);
+  if (dataset->vocab_size() > config.model.vocab_size) {
+    fail_invalid(
+        "vocab_size={} is smaller than the {} token ids of dataset_type=text; "
+        "set vocab_size to at least {}",
+        config.model.vocab_size, dataset->vocab_size(), dataset->vocab_size());
+  }
+  return dataset;
+}
+
+StepSettings step_settings(const config::Config& config) {
+  return {config.model,        config.attention,
+          config.train,        config.device_mesh,
+          config.global_batch, config.data.max_target_length};
+}
+
+Session make_session(const config::Config& config) {
+  Session session;
+  const StepSettings settings = step_settings(config);
+  // Programs first: a shape that does not fit is told before a plugin loads.
+  const auto init = init_program(settings);
+  const auto step = step_program(settings);
+  session.client = std::make_unique<pjrt::Client>(
+      pjrt::cpu_client(config.runtime.pjrt_plugin, config.device_count));
+  const auto start = std::chrono::steady_clock::now();
+  const pjrt::ExecutableCache cache(config.runtime.executable_cache_dir);
+  const pjrt::CompileOptions options = compile_options(config);
+  auto loaded_init = cache.load_or_compile(
+      *session.client, graph::print_stablehlo(*init), options);
+  auto loaded_step = cache.load_or_compile(
+      *session.client, graph::print_stablehlo(*step), options);
+  session.from_cache = loaded_init.from_cache && loaded_step.from_cache;
+  session.init =
+      std::make_unique<Program>(*init, std::move(loaded_init.executable));
+  session.step =
+      std::make_unique<Program>(*step, std::move(loaded_step.executable));
+  session.compile_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  return session;
+}
+
+StepOutput run_step(const Session& session, const config::Config& config,
+                    State& state, const data::Batch& batch, std::int64_t step) {
+  const mesh::Mesh& mesh = config.device_mesh;
+  const mesh::PartitionSpec rows = batch_spec(mesh);
+  const auto t = static_cast<double>(step + 1);
+  std::vector<DeviceArray> inputs;
+  for (const HostArray* a :
+       {&batch.tokens, &batch.targets, &batch.positions, &batch.weights}) {
+    inputs.push_back(upload(*session.client, *a, rows, mesh));
+  }
+  for (const double s : {learning_rate_at(step, config.train),
+                         1 - std::pow(config.train.adam_b1, t),
+                         1 - std::pow(config.train.adam_b2, t)}) {
+    inputs.push_back(
+        upload(*session.client, scalar(s), mesh::PartitionSpec(), mesh));
+  }
+  std::vector<const DeviceArray*> arguments;
+  for (const DeviceArray& a : state) arguments.push_back(&a);
+  for (const DeviceArray& a : inputs) arguments.push_back(&a);
+  std::vector<DeviceArray> results = session.step->run(arguments);
+  const auto take = [&] {
+    const double value = results.back().shards[0].to_host().data<float>()[0];
+    results.pop_back();
+    return value;
+  };
+  StepOutput output;
+  output.total_weights = take();
+  output.grad_norm = take();
+  output.loss = take();
+  state = std::move(results);
+  return output;
+}
+
+}  // namespace ringmax::train
