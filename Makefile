@@ -1,35 +1,67 @@
-# The commands of the project; `make help` lists them.
-.PHONY: help setup build demo test format lint clean
+# The short way to everything; `make` alone lists it. The work itself is done by
+# tools/ and the presets of CMakePresets.json.
+SHELL := /bin/bash
+JOBS ?= 2
+# CI turns warnings in our code into errors; both presets build in build/.
+PRESET ?= $(if $(CI),ci,release)
+BINARY := build/ringmax
+
 .DEFAULT_GOAL := help
-PRESET ?= release
+.PHONY: help setup build demo test test-slow format lint check bench oracles \
+        asan tsan install clean
 
-help:
-	@echo "make demo    install what is missing, build, train a small model, report"
-	@echo "make build   leaves the binary at build/ringmax"
-	@echo "make test    build and run all tests"
-	@echo "make format  clang-format our sources"
-	@echo "make lint    include directions, formatting"
+help:  ## list these targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | \
+	  sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-setup:
-	@scripts/install_packages.sh
-	@scripts/fetch_deps.sh
+setup:  ## install missing Debian packages, fetch the pinned wheels
+	@tools/setup.sh build test
 
-build: setup
-	@[ -f build/build.ninja ] || cmake --preset $(PRESET) > /dev/null
-	@cmake --build build
+build:  ## build build/ringmax
+	@tools/setup.sh build test
+	@tools/build.sh $(PRESET) ringmax
 
-demo: build
-	@scripts/demo.sh
+demo: build  ## train a small Llama with ring attention on 8 CPU devices
+	@tools/demo.sh
 
-test: build
-	@ctest --test-dir build --output-on-failure -j2
+test: setup  ## build everything and run the tests (labels unit, cpu, tpu)
+	@tools/build.sh $(PRESET) all
+	ctest --preset $(PRESET) -j $(JOBS) -LE slow
 
-format:
-	@git ls-files 'src/*.h' 'src/*.cc' | xargs clang-format-16 -i
+test-slow: setup  ## run the slow tests as well
+	@tools/build.sh $(PRESET) all
+	ctest --preset $(PRESET) -j $(JOBS)
 
-lint:
-	@python3 tools/check_includes.py
-	@git ls-files 'src/*.h' 'src/*.cc' | xargs clang-format-16 --dry-run --Werror
+format:  ## format our sources in place
+	@tools/setup.sh lint
+	@tools/format.sh -i
 
-clean:
-	rm -rf build
+check:  ## the quick checks of style: format, direction of includes
+	@tools/setup.sh lint
+	@tools/format.sh --dry-run --Werror
+	@tools/check_includes.py
+
+lint: check  ## check, and clang-tidy over every source
+	@tools/setup.sh build test tidy
+	@tools/configure.sh $(PRESET)
+	@tools/tidy.sh
+
+bench: build  ## time the first step, and a training step against torch
+	@bench/run.sh
+
+oracles:  ## a Python environment with torch, for benchmarks only
+	@bench/oracles.sh
+
+asan: setup  ## unit and cpu tests under AddressSanitizer and UBSan
+	@tools/build.sh asan all
+	ctest --preset asan -j $(JOBS)
+
+tsan: setup  ## unit and cpu tests under ThreadSanitizer
+	@tools/build.sh tsan all
+	ctest --preset tsan -j $(JOBS)
+
+install: build  ## install under PREFIX (default /usr/local)
+	cmake --install build --prefix $(or $(PREFIX),/usr/local)
+
+clean:  ## remove what was built; the third-party files stay
+	rm -rf build build-*

@@ -1,60 +1,103 @@
 #!/usr/bin/env python3
-"""Proves that includes between the rooms of src/ringmax point downwards only.
+"""Proves that includes between the rooms of src/ringmax point downward only.
 
-The table says what a room may include besides itself. Tests and testing/
-folders may include anything. Exit code 1 lists each include that points up.
+ALLOWED says for each room which others it may include. Of the rooms above it,
+`config` sees the option structs alone, which live beside their owners, and the
+tokenizer, which says how large a vocabulary must be. Tests (*_test.cc and
+testing/) may include anything.
 """
+
+import argparse
 import pathlib
 import re
 import sys
 
-MAY_INCLUDE = {
-    "base": [],
-    "hw": ["base"],
-    "pjrt": ["base", "hw"],
-    "mesh": ["base", "hw"],
-    "graph": ["base", "mesh"],
-    "kernel": ["base", "mesh", "graph", "hw"],
-    "attention": ["base", "mesh", "graph", "kernel", "hw"],
-    "model": ["base", "mesh", "graph", "kernel", "hw", "attention"],
-    "data": ["base"],
-    "config": ["base", "hw", "pjrt", "mesh", "attention", "model", "data", "train"],
-    "train": ["base", "hw", "pjrt", "mesh", "graph", "kernel", "attention", "model", "data", "config", "analysis"],
-    "analysis": ["base", "hw", "attention", "mesh", "graph", "kernel"],
+ALLOWED = {
+    "base": "",
+    "hw": "base",
+    "pjrt": "base hw",
+    "mesh": "base hw",
+    "graph": "base mesh",
+    "kernel": "base mesh graph hw",
+    "attention": "base mesh graph hw kernel",
+    "model": "base mesh graph hw kernel attention",
+    "data": "base",
+    "config": "base hw mesh",
+    "analysis": "base hw attention mesh graph",
+    "train": "base hw pjrt mesh graph kernel attention model data config",
+    "cli": "base hw pjrt mesh graph kernel attention model data config"
+           " analysis train",
 }
-# config reads the option structs of its owners and nothing else of theirs.
-OPTIONS_ONLY = {"config": {"pjrt", "mesh", "attention", "model", "data", "train"}}
-OPTIONS_HEADERS = {"options.h", "mesh.h", "axis_rules.h"}
+OPTION_HEADER = re.compile(r"^(\w+/options|data/tokenizer)\.h$")
+# The native CPU kernels are built with the FFI header, base and mask info.
+PLUGIN_HEADERS = re.compile(r"^(pjrt_c_api\.h|xla/)")
+PLUGIN_HEADER_ROOMS = {"pjrt"}
+PLUGIN_HEADER_FOLDERS = ("attention/cpu/",)
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
-def problems(root):
-    for path in sorted(root.rglob("*")):
-        if path.suffix not in (".h", ".cc") or path.name.endswith("_test.cc"):
+def is_test(relative):
+    return relative.name.endswith("_test.cc") or "testing" in relative.parts
+
+
+def problem_of(relative, include):
+    """Why `relative` (under src/ringmax) may not include it, or None."""
+    room = relative.parts[0]
+    if PLUGIN_HEADERS.match(include):
+        if room in PLUGIN_HEADER_ROOMS:
+            return None
+        if str(relative).startswith(PLUGIN_HEADER_FOLDERS):
+            return None
+        return f"only pjrt and the native kernels see {include}"
+    if not include.startswith("ringmax/"):
+        return None
+    header = include.removeprefix("ringmax/")
+    target = header.split("/")[0]
+    if "/testing/" in header or header.startswith("testing/"):
+        return f"{include} is for tests"
+    if target == room or target in ALLOWED[room].split():
+        return None
+    if target not in ALLOWED:
+        return f"{include}: no such room"
+    if room == "config" and OPTION_HEADER.match(header):
+        return None
+    return (f"{room} may include {ALLOWED[room] or 'no other room'},"
+            f" not {target}")
+
+
+def check(source):
+    """Problems of all files under `source` (a src/ringmax), as lines."""
+    problems = []
+    for path in sorted(source.rglob("*")):
+        if path.suffix not in (".cc", ".h"):
             continue
-        parts = path.relative_to(root).parts
-        room = parts[0]
-        if room == "cli" or "testing" in parts:
+        relative = path.relative_to(source)
+        text = path.read_text()
+        if is_test(relative):
             continue
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            match = re.match(r'#include "ringmax/([^/"]+)/([^"]+)"', line)
-            if not match or match.group(1) == room:
-                continue
-            target, header = match.groups()
-            allowed = target in MAY_INCLUDE.get(room, [])
-            if allowed and target in OPTIONS_ONLY.get(room, set()):
-                allowed = header in OPTIONS_HEADERS
-            if not allowed:
-                yield f"{path}:{number}: {room} may not include {target}/{header}"
+        if relative.parts[0] not in ALLOWED:
+            problems.append(f"{relative}: not in a room of the table")
+            continue
+        for match in INCLUDE.finditer(text):
+            problem = problem_of(relative, match[1])
+            if problem:
+                line = text.count("\n", 0, match.start()) + 1
+                problems.append(f"{relative}:{line}: {problem}")
+    return problems
 
 
 def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "src/ringmax")
-    found = list(problems(root))
-    for line in found:
-        print(line)
-    print(f"include directions: {len(found)} problems")
-    return 1 if found else 0
+    parser = argparse.ArgumentParser(description=__doc__)
+    default = pathlib.Path(__file__).resolve().parent.parent / "src" / "ringmax"
+    parser.add_argument("source", nargs="?", type=pathlib.Path, default=default)
+    problems = check(parser.parse_args().source)
+    for problem in problems:
+        print(problem)
+    if problems:
+        sys.exit(f"{len(problems)} includes point the wrong way")
+    print("includes point downward only")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

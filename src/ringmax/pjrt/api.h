@@ -105,7 +105,6 @@ inline std::string to_string(const char* text, std::size_t size) {
 #define RINGMAX_PJRT_CALL_QUIETLY(api, function, args) \
   (api).call_quietly(offsetof(PJRT_Api, function), #function, args)
 
-#define RINGMAX_PJRT_HAS(api, function) \
-  (api).has(offsetof(PJRT_Api, function))
+#define RINGMAX_PJRT_HAS(api, function) (api).has(offsetof(PJRT_Api, function))
 
 #endif  // RINGMAX_PJRT_API_H_

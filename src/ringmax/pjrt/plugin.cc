@@ -56,8 +56,7 @@ const PJRT_Api* open_library(const std::string& path) {
                  reason == nullptr ? "no reason given" : reason);
   }
   using GetApi = const PJRT_Api* (*)();
-  const auto get_api =
-      reinterpret_cast<GetApi>(::dlsym(library, "GetPjrtApi"));
+  const auto get_api = reinterpret_cast<GetApi>(::dlsym(library, "GetPjrtApi"));
   if (get_api == nullptr) {
     ::dlclose(library);
     fail_invalid(
