@@ -7,7 +7,7 @@ PRESET ?= $(if $(CI),ci,release)
 BINARY := build/ringmax
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-slow format lint check bench oracles \
+.PHONY: help setup build demo test test-slow format lint check bench \
         asan tsan install clean
 
 help:  ## list these targets
@@ -22,7 +22,8 @@ build:  ## build build/ringmax
 	@tools/build.sh $(PRESET) ringmax
 
 demo: build  ## train a small Llama with ring attention on 8 CPU devices
-	@tools/demo.sh
+	@scripts/demo.sh
+	@echo "report: $(CURDIR)/out/demo"; ls out/demo/*.html 2>/dev/null || true
 
 test: setup  ## build everything and run the tests (labels unit, cpu, tpu)
 	@tools/build.sh $(PRESET) all
@@ -46,11 +47,8 @@ lint: check  ## check, and clang-tidy over every source
 	@tools/configure.sh $(PRESET)
 	@tools/tidy.sh
 
-bench: build  ## time the first step, and a training step against torch
-	@bench/run.sh
-
-oracles:  ## a Python environment with torch, for benchmarks only
-	@bench/oracles.sh
+bench: build  ## time from the command to the first training step
+	@bench/first_step.sh
 
 asan: setup  ## unit and cpu tests under AddressSanitizer and UBSan
 	@tools/build.sh asan all
