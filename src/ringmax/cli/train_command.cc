@@ -47,7 +47,12 @@ int run_train(Args args) {
     log_info("stopped after step {} of {}", result.steps_done,
              config.train.steps);
   }
-  std::printf("parameters: %s\n", result.parameters_path.c_str());
+  if (!result.sample.empty()) {
+    std::printf("sample: %s%s\n", result.sample_prompt.c_str(),
+                result.sample.c_str());
+  }
+  std::printf("parameters: %s\nreport: %s\n", result.parameters_path.c_str(),
+              result.report_path.c_str());
   return 0;
 }
 

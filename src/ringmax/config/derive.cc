@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "ringmax/data/tokenizer.h"
+#include "ringmax/data/options.h"
 
 namespace ringmax::config {
 namespace {

@@ -23,6 +23,9 @@ inline constexpr Named<TokenizerType> kTokenizerTypes[] = {
     {TokenizerType::kBytes, "bytes"},
 };
 
+// The smallest vocab_size a model of bytes can have.
+inline constexpr std::int64_t kByteVocabSize = 259;
+
 struct DataOptions {
   DatasetType dataset_type = DatasetType::kSynthetic;
   std::string dataset_path;  // FILE, DIR or GLOB

@@ -10,13 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "ringmax/data/options.h"
+
 namespace ringmax::data {
 
 inline constexpr std::int32_t kPadId = 256;
 inline constexpr std::int32_t kBeginId = 257;
 inline constexpr std::int32_t kEndId = 258;
-// The smallest vocab_size a model of bytes can have.
-inline constexpr std::int64_t kByteVocabSize = 259;
 
 // kBeginId, then the bytes: what generation continues from. A document in
 // training ends with kEndId too.

@@ -6,13 +6,16 @@
 #include <utility>
 #include <vector>
 
+#include "ringmax/analysis/run_report.h"
 #include "ringmax/base/file.h"
 #include "ringmax/base/log.h"
 #include "ringmax/base/safetensors.h"
 #include "ringmax/data/prefetcher.h"
 #include "ringmax/model/cost.h"
 #include "ringmax/model/hugging_face.h"
+#include "ringmax/pjrt/executable_cache.h"
 #include "ringmax/train/metrics.h"
+#include "ringmax/train/sample.h"
 #include "ringmax/train/schedule.h"
 #include "ringmax/train/setup.h"
 
@@ -25,12 +28,18 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string save_parameters(const config::Config& config, const State& state) {
+std::vector<HostArray> download_parameters(const config::Config& config,
+                                           const State& state) {
   const auto infos = model::parameters(config.model, config.device_mesh);
   std::vector<HostArray> weights;
   for (std::size_t i = 0; i < infos.size(); ++i) {
     weights.push_back(download(state[i], config.device_mesh));
   }
+  return weights;
+}
+
+std::string save_parameters(const config::Config& config,
+                            const std::vector<HostArray>& weights) {
   std::vector<TensorSource> tensors;
   for (auto& [name, array] : model::to_hugging_face(weights, config.model)) {
     tensors.push_back(tensor_source(name, std::move(array)));
@@ -40,6 +49,26 @@ std::string save_parameters(const config::Config& config, const State& state) {
   const std::string path = join_path(config.run_directory, "model.safetensors");
   write_safetensors(path, std::move(tensors), {{"format", "pt"}});
   return path;
+}
+
+// The settings that somebody gave, and the few everyone asks for.
+analysis::RunSummary summary_of(const config::Config& config,
+                                const std::string& subtitle) {
+  analysis::RunSummary summary;
+  summary.title = config.train.run_name.empty() ? config.model.model_name
+                                                : config.train.run_name;
+  summary.subtitle = subtitle;
+  summary.settings = {
+      {"parameters",
+       fmt::format(
+           "{:.1f}M",
+           static_cast<double>(model::parameter_count(config.model)) / 1e6)},
+      {"mesh", config.device_mesh.to_string()},
+      {"tokens a step", fmt::format("{}", config.tokens_per_step)},
+      {"sequence length", fmt::format("{}", config.data.max_target_length)},
+      {"activations", std::string(dtype_name(config.model.dtype))},
+      {"peak learning rate", fmt::format("{:g}", config.train.learning_rate)}};
+  return summary;
 }
 
 }  // namespace
@@ -90,7 +119,22 @@ TrainResult run_training(
     result.last_loss = m.loss;
     if (stop()) break;
   }
-  result.parameters_path = save_parameters(config, state);
+  const std::vector<HostArray> weights = download_parameters(config, state);
+  result.parameters_path = save_parameters(config, weights);
+  analysis::RunSummary summary = summary_of(config, dataset->describe());
+  if (config.data.dataset_type == data::DatasetType::kText) {
+    SampleSettings sample;
+    sample.prompt = "The ";
+    sample.seed = static_cast<std::uint64_t>(config.train.init_weights_seed);
+    summary.sample_prompt = sample.prompt;
+    summary.sample_text = result.sample =
+        sample_text(*session.client,
+                    pjrt::ExecutableCache(config.runtime.executable_cache_dir),
+                    config.model, weights, sample);
+    result.sample_prompt = sample.prompt;
+  }
+  result.report_path =
+      analysis::write_run_report(config.run_directory, summary);
   return result;
 }
 

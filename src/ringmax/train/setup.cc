@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "ringmax/base/error.h"
-#include "ringmax/data/text_dataset.h"
-#include "ringmax/data/tokenizer.h"
+#include "ringmax/data/open_dataset.h"
 #include "ringmax/graph/print.h"
 #include "ringmax/hw/host.h"
 #include "ringmax/model/cost.h"
@@ -76,23 +75,7 @@ std::shared_ptr<const data::Dataset> make_dataset(
     const config::Config& config) {
   const data::BatchShape shape{config.global_batch,
                                config.data.max_target_length};
-  const auto seed = static_cast<std::uint64_t>(config.data.data_shuffle_seed);
-  if (config.data.dataset_type == data::DatasetType::kSynthetic) {
-    return data::make_synthetic_dataset(shape, config.model.vocab_size, seed);
-  }
-  data::TextSettings settings;
-  settings.dataset_path = config.data.dataset_path;
-  settings.shuffle = config.data.enable_data_shuffling;
-  settings.seed = seed;
-  std::unique_ptr<data::Dataset> dataset =
-      data::open_text_dataset(settings, shape);
-  if (dataset->vocab_size() > config.model.vocab_size) {
-    fail_invalid(
-        "vocab_size={} is smaller than the {} token ids of dataset_type=text; "
-        "set vocab_size to at least {}",
-        config.model.vocab_size, dataset->vocab_size(), dataset->vocab_size());
-  }
-  return dataset;
+  return data::open_dataset(config.data, shape, config.model.vocab_size);
 }
 
 StepSettings step_settings(const config::Config& config) {
