@@ -25,6 +25,7 @@ std::span<const Command> commands();
 // One per subcommand, each in its own file.
 int run_config(Args args);
 int run_train(Args args);
+int run_doctor(Args args);
 
 // The whole program: finds the subcommand, turns errors into one message on
 // standard error and into exit codes. `args` are without the program's name.
