@@ -1,8 +1,8 @@
 // `ringmax doctor`: what of RingMax works on this machine, and what is missing.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -14,34 +14,31 @@
 #include "ringmax/cli/commands.h"
 #include "ringmax/config/install.h"
 #include "ringmax/config/settings.h"
+#include "ringmax/hw/host.h"
 #include "ringmax/pjrt/plugin.h"
 
 namespace ringmax::cli {
 namespace {
 
 void row(std::string_view name, std::string_view text) {
-  std::fputs(fmt::format("{:<14}  {}\n", name, text).c_str(), stdout);
+  std::fputs(fmt::format("{:<15}  {}\n", name, text).c_str(), stdout);
 }
 
-// Cores this process may use; a container often has fewer than the machine.
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+std::string gib(std::int64_t bytes) {
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
-std::string instruction_sets() {
-  std::vector<std::string> found;
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) found.emplace_back("avx2");
-  if (__builtin_cpu_supports("fma")) found.emplace_back("fma");
-  if (__builtin_cpu_supports("avx512f")) found.emplace_back("avx512f");
-  if (__builtin_cpu_supports("avx512bf16")) found.emplace_back("avx512bf16");
-#elif defined(__aarch64__)
-  found.emplace_back("neon");
-#endif
-  return found.empty() ? "none that RingMax looks for"
-                       : fmt::format("{}", fmt::join(found, ", "));
+void report_host() {
+  row("processor",
+      fmt::format("{}, {} cores to use", hw::cpu_model(), hw::host_cores()));
+  row("extensions", fmt::format("{}", fmt::join(hw::cpu_features(), ", ")));
+  const hw::HostMemory memory = hw::host_memory();
+  std::string text = fmt::format("{} to use", gib(memory.usable_bytes));
+  if (memory.group_limit_bytes) {
+    text +=
+        fmt::format(", control group limit {}", gib(*memory.group_limit_bytes));
+  }
+  row("memory", text);
 }
 
 std::string version_text(pjrt::ApiVersion version) {
@@ -58,7 +55,8 @@ void report_plugin(const std::string& asked) {
   row("PJRT API",
       fmt::format("{} (built against {})", version_text(plugin.api_version()),
                   version_text(pjrt::client_api_version())));
-  row("extensions", fmt::format("{}", fmt::join(plugin.extensions(), ", ")));
+  row("PJRT extensions",
+      fmt::format("{}", fmt::join(plugin.extensions(), ", ")));
   for (const auto& [name, value] : plugin.attributes()) {
     row("", fmt::format("{} = {}", name, pjrt::named_value_string(value)));
   }
@@ -93,8 +91,7 @@ int run_doctor(Args args) {
 
   row("ringmax", version());
   row("configs", config::config_directory());
-  row("cores", fmt::format("{}", usable_cores()));
-  row("instructions", instruction_sets());
+  report_host();
   report_other("TPU plugin", pjrt::kTpuPluginFile);
   report_other("CUDA plugin", pjrt::kCudaPluginFile);
   try {

@@ -31,8 +31,8 @@ TEST(Doctor, NamesThePluginAndItsVersion) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out,
               AllOf(HasSubstr("pjrt_c_api_cpu_plugin.so"),
-                    HasSubstr("PJRT API        0."),
-                    HasSubstr("status          ready: the plugin loads")));
+                    HasSubstr("PJRT API         0."),
+                    HasSubstr("status           ready: the plugin loads")));
 }
 
 TEST(Doctor, SaysWhatIsWrongWithAPlugin) {
