@@ -1,5 +1,6 @@
 #include "ringmax/pjrt/client.h"
 
+#include <numeric>
 #include <utility>
 
 #include "ringmax/base/error.h"
@@ -151,8 +152,17 @@ Shape Buffer::shape() const {
 
 HostArray Buffer::to_host() const {
   HostArray array(shape());
+  // Devices choose their own layouts; the host always sees row major.
+  Dims minor_to_major(array.shape().dims.size());
+  std::iota(minor_to_major.rbegin(), minor_to_major.rend(), 0);
+  RINGMAX_PJRT_ARGS(PJRT_Buffer_MemoryLayout, layout);
+  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+  layout.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
+  layout.tiled.minor_to_major = minor_to_major.data();
+  layout.tiled.minor_to_major_size = minor_to_major.size();
   RINGMAX_PJRT_ARGS(PJRT_Buffer_ToHostBuffer_Args, args);
   args.src = buffer_;
+  args.host_layout = &layout;
   args.dst = array.bytes().data();
   args.dst_size = array.bytes().size();
   RINGMAX_PJRT_CALL(*client_->api, PJRT_Buffer_ToHostBuffer, args);
@@ -213,6 +223,11 @@ std::size_t Executable::output_count() const {
 std::vector<std::vector<Buffer>> Executable::execute(
     const std::vector<std::vector<const Buffer*>>& arguments) const {
   RINGMAX_CHECK(!arguments.empty());
+  // The plugin reads num_args pointers of every list and does not check them.
+  for (const auto& list : arguments) {
+    RINGMAX_CHECK(list.size() == arguments[0].size());
+    for (const Buffer* b : list) RINGMAX_CHECK(b != nullptr && b->valid());
+  }
   const std::size_t outputs = output_count();
   std::vector<std::vector<PJRT_Buffer*>> in(arguments.size());
   std::vector<std::vector<PJRT_Buffer*>> out(

@@ -19,6 +19,7 @@ namespace {
 using ringmax::testing::cpu_client;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 constexpr char kDouble[] = R"(
@@ -105,6 +106,24 @@ TEST(ConformanceTest, RunsOnOneDevice) {
   const Executable executable = cpu_client().compile(kDouble, {});
   EXPECT_EQ(executable.output_count(), 1u);
   EXPECT_THAT(run_one(executable, 3).data<float>(), Each(6.0F));
+}
+
+TEST(ConformanceTest, HostSeesRowMajorValuesOfEveryRank) {
+  for (const Dims& dims : {Dims{}, Dims{5}, Dims{2, 3}, Dims{2, 3, 4}}) {
+    HostArray array(Shape(DType::kF32, dims));
+    float next = 0;
+    for (float& x : array.data<float>()) x = next++;
+    const HostArray back = cpu_client().to_device(array, 0).to_host();
+    EXPECT_EQ(back.shape(), array.shape());
+    EXPECT_THAT(back.data<float>(), ElementsAreArray(array.data<float>()));
+  }
+}
+
+TEST(ConformanceTest, ListsOfUnlikeLengthNeverReachThePlugin) {
+  const Executable executable = cpu_client().compile(kDouble, {});
+  const Buffer empty;
+  EXPECT_THROW(executable.execute({{&empty}}), Error);
+  EXPECT_THROW(executable.execute({{}, {nullptr}}), Error);
 }
 
 TEST(ConformanceTest, PermutesOnEightDevices) {
