@@ -1,5 +1,6 @@
 #include "ringmax/train/options.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -9,6 +10,18 @@
 namespace ringmax::train {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+// Whether a directory can be made in `parent`. Permission bits do not tell:
+// root passes them on read-only and on kernel file systems. So one is made and
+// taken away again.
+bool can_write(const fs::path& parent) {
+  std::string probe = (parent / ".ringmax-XXXXXX").string();
+  return mkdtemp(probe.data()) != nullptr && rmdir(probe.c_str()) == 0;
+}
+
+}  // namespace
 
 void declare_options(OptionSet& set, TrainOptions& options) {
   constexpr NumberRange fraction = {.min = 0, .max = 1};
@@ -85,7 +98,7 @@ void check_run_directory(const std::string& directory, Problems& problems) {
           directory);
       return;
     }
-    if (access(directory.c_str(), W_OK | X_OK | R_OK) != 0) {
+    if (!can_write(path)) {
       problems.add(
           "base_output_directory/run_name: {} cannot be written; choose "
           "another base_output_directory or run_name",
@@ -111,7 +124,7 @@ void check_run_directory(const std::string& directory, Problems& problems) {
     problems.add(
         "base_output_directory: {} is no directory, so {} cannot be made",
         parent.string(), directory);
-  } else if (access(parent.c_str(), W_OK | X_OK) != 0) {
+  } else if (!can_write(parent)) {
     problems.add(
         "base_output_directory: {} cannot be written, so {} cannot be made",
         parent.string(), directory);

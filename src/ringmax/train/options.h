@@ -47,7 +47,7 @@ std::string run_directory(const TrainOptions& options,
                           const std::string& model_name);
 
 // Refuses a run directory that cannot be written, or that holds something
-// else than a run (anything, but no metrics.jsonl). Writes nothing.
+// else than a run (anything, but no metrics.jsonl). Leaves nothing written.
 void check_run_directory(const std::string& directory, Problems& problems);
 // Makes it, with the directories above. Throws kFailedPrecondition with the
 // system's reason; nothing should have been started or written before.

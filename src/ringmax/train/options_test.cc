@@ -76,6 +76,12 @@ TEST(RunDirectory, WhatCannotBeWrittenIsRefused) {
   }
 }
 
+TEST(RunDirectory, WhatEvenRootCannotWriteIsRefused) {
+  EXPECT_THAT(problems_of("/proc/nonexistent"),
+              ElementsAre("base_output_directory: /proc cannot be written, so "
+                          "/proc/nonexistent cannot be made"));
+}
+
 TEST(RunDirectory, MakingItSaysWhyItCannot) {
   const TempDir dir;
   make_run_directory(dir.path() + "/a/b");
