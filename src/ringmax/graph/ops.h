@@ -141,7 +141,8 @@ Value dynamic_update_slice_dim(Value x, Value update, std::int64_t dim,
                                Value start);
 // table [V, E...], rows int32 [...] -> [..., E...]; out of range clamps.
 Value take_rows(Value table, Value rows);
-// into [V, E...] += updates [..., E...] at rows [...]; duplicates add up.
+// into [V, E...] += updates [..., E...] at rows [...]; duplicates add up,
+// rows out of range are dropped.
 Value scatter_add_rows(Value into, Value rows, Value updates);
 
 // Gradient and optimisation markers.

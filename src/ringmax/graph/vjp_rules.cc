@@ -292,14 +292,30 @@ void dynamic_update_slice_rule(RuleContext& c) {
   }
 }
 
+// take_rows clamps rows out of range, scatter_add_rows drops their updates; so
+// each is the other's transpose only where that is made up for.
 void take_rows_rule(RuleContext& c) {
-  c.give(0, scatter_add_rows(constant(c.graph(), c.operand_shape(0), 0), c.x(1),
-                             c.cotangent()));
+  const Shape table = c.operand_shape(0);
+  const Value rows = c.x(1);
+  const Value last = full_like(rows, static_cast<double>(table.dims[0] - 1));
+  const Value taken = minimum(maximum(rows, zeros_like(rows)), last);
+  c.give(0,
+         scatter_add_rows(constant(c.graph(), table, 0), taken, c.cotangent()));
 }
 
 void scatter_add_rows_rule(RuleContext& c) {
-  if (c.wants(0)) c.give(0, c.cotangent());
-  if (c.wants(2)) c.give(2, take_rows(c.cotangent(), c.x(1)));
+  const Value ct = c.cotangent();
+  if (c.wants(0)) c.give(0, ct);
+  if (!c.wants(2)) return;
+  const Value rows = c.x(1);
+  const Value count = full_like(rows, static_cast<double>(ct.dim(0)));
+  const Value kept =
+      logical_and(greater_equal(rows, zeros_like(rows)), less(rows, count));
+  const Value taken = take_rows(ct, rows);
+  Dims leading(static_cast<std::size_t>(rows.rank()));
+  std::iota(leading.begin(), leading.end(), 0);
+  c.give(2, select(broadcast_in_dim(kept, taken.dims(), std::move(leading)),
+                   taken, zeros_like(taken)));
 }
 
 void barrier_rule(RuleContext& c) {
