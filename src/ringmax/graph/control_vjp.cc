@@ -178,9 +178,20 @@ class ScanBackward {
     const Value key = canonical(graph_, v);
     const auto it = saved_.find(key);
     if (it != saved_.end()) return it->second;
-    const Value slice = add_slice(context_.forward(save(key)));
+    const Value saved = save(key);
+    const Value slice =
+        add_slice(outside([&] { return context_.forward(saved); }));
     saved_.emplace(key, slice);
     return slice;
+  }
+
+  // Forward values of the block around the backward loop, should they have to
+  // be computed again, belong there and not into the loop's body.
+  template <typename Get>
+  Value outside(const Get& get) {
+    RINGMAX_CHECK(graph_.current_block() == block_);
+    const OutsideBlock guard(graph_);
+    return get();
   }
 
   Cloner& cloner() {
@@ -208,7 +219,7 @@ class ScanBackward {
     if (at == 0) return graph_.block_parameter(block_, 0);
     const std::size_t operand = at - 1;
     if (operand < carry_) return saved_slice(v);
-    const Value outer = context_.x(operand);
+    const Value outer = outside([&] { return context_.x(operand); });
     return operand < carry_ + xs_ ? add_slice(outer) : graph_.localize(outer);
   }
 
@@ -312,8 +323,13 @@ void cond_rule(RuleContext& context) {
           const auto it =
               std::find(parameters.begin(), parameters.end(), v.node);
           if (it == parameters.end()) return Value{};
-          return graph.localize(
-              context.x(1 + static_cast<std::size_t>(it - parameters.begin())));
+          const auto at = static_cast<std::size_t>(it - parameters.begin());
+          // A value computed again in one branch would miss in the other.
+          const Value outer = [&] {
+            const OutsideBlock outside(graph);
+            return context.x(1 + at);
+          }();
+          return graph.localize(outer);
         },
         "backward");
     Values sources;

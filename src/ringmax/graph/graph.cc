@@ -183,6 +183,18 @@ void Graph::abandon_block() {
   current_ = block(current_).parent;
 }
 
+void Graph::suspend_block() {
+  RINGMAX_CHECK(!open_.empty());
+  suspended_.push_back(std::move(open_.back()));
+  abandon_block();
+}
+
+void Graph::resume_block() {
+  open_.push_back(std::move(suspended_.back()));
+  suspended_.pop_back();
+  current_ = open_.back().block;
+}
+
 Value Graph::add_block_parameter(BlockId id, Shape shape) {
   Node n;
   n.op = Op::kParameter;

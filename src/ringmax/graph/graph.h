@@ -144,6 +144,10 @@ class Graph {
   // Leaves the current block without finishing it: for builders whose body
   // function threw. The block stays unused.
   void abandon_block();
+  // Builds in the parent of the current block until resume_block(), which goes
+  // back; see OutsideBlock.
+  void suspend_block();
+  void resume_block();
   Value add_block_parameter(BlockId block, Shape shape);
   // The value as seen in the current block: itself, or a captured parameter.
   Value localize(Value value);
@@ -189,6 +193,7 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<Block> blocks_;
   std::vector<OpenBlock> open_;
+  std::vector<OpenBlock> suspended_;
   BlockId current_ = 0;
   std::vector<Parameter> parameters_;
   std::vector<Result> results_;
@@ -209,6 +214,21 @@ class Scope {
  private:
   Graph& graph_;
   std::int32_t saved_;
+};
+
+// Builds around the current block, not in it, during its lifetime: for values
+// that a block under construction turns out to need from outside.
+class OutsideBlock {
+ public:
+  explicit OutsideBlock(Graph& graph) : graph_(graph) {
+    graph_.suspend_block();
+  }
+  ~OutsideBlock() { graph_.resume_block(); }
+  OutsideBlock(const OutsideBlock&) = delete;
+  OutsideBlock& operator=(const OutsideBlock&) = delete;
+
+ private:
+  Graph& graph_;
 };
 
 }  // namespace ringmax::graph
