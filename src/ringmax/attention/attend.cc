@@ -1,5 +1,6 @@
 #include "ringmax/attention/attend.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -48,36 +49,43 @@ Value pack_kv(Value k_BTKD, Value v_BTKV) {
                           {0, 2, 1, 3});
 }
 
-// The ring of one shard: what step `r` works on and how it gets there. Shard
-// s is sent to the next device each step, so device d holds shard d - r.
+// The ring of one shard. In the step with shift r, device d holds the keys of
+// device d - r.
 class Ring {
  public:
   Ring(Graph& g, const std::string& axis)
       : g_(g), axis_(axis), size_(g.mesh().size(axis)) {
-    for (std::int64_t d = 0; d < size_; ++d) {
-      pairs_.emplace_back(d, (d + 1) % size_);
-    }
     device_ = graph::axis_index(g, axis);
   }
 
   std::int64_t size() const { return size_; }
   Value device() const { return device_; }
-  // The shard that this device holds at step r.
-  Value shard(std::int64_t r) const {
-    if (r == 0) return device_;
+  // Whose keys this device holds after a shift.
+  Value shard(std::int64_t shift) const {
+    if (shift == 0) return device_;
     const Value ring = graph::full_like(device_, static_cast<double>(size_));
-    return graph::remainder(device_ + static_cast<double>(size_ - r), ring);
+    return graph::remainder(device_ + static_cast<double>(size_ - shift), ring);
   }
-  Value send(Value x) const {
-    const Scope scope(g_, "ring_send");
-    return graph::collective_permute(x, axis_, pairs_);
+  // The payload of `step`, from where the step before left it. Devices that
+  // have no use for it get zeros, of which they see no key.
+  Value send(Value payload, const RingStep& step) const {
+    if (step.hop == 0) return payload;
+    return permute(payload, step.source_target_pairs);
+  }
+  // Gradients cross every device on their way, so they go in whole rotations.
+  Value rotate(Value x, std::int64_t hop) const {
+    return hop == 0 ? x : permute(x, rotation(size_, hop));
   }
 
  private:
+  Value permute(Value x, const SourceTargetPairs& pairs) const {
+    const Scope scope(g_, "ring_send");
+    return graph::collective_permute(x, axis_, pairs);
+  }
+
   Graph& g_;
   std::string axis_;
   std::int64_t size_;
-  std::vector<std::pair<std::int64_t, std::int64_t>> pairs_;
   Value device_;
 };
 
@@ -87,7 +95,8 @@ struct Local {
 
 Local forward_shard(Graph& g, Value q_BSHD, Value k_BTKD, Value v_BTKV,
                     const AttendSettings& settings,
-                    const BlockwiseSettings& blockwise) {
+                    const BlockwiseSettings& blockwise,
+                    const RingSchedule& schedule) {
   const Ring ring(g, settings.context_axis);
   const std::int64_t kv_heads = k_BTKD.dim(2);
   const Value q = split_heads(q_BSHD, kv_heads);
@@ -100,10 +109,13 @@ Local forward_shard(Graph& g, Value q_BSHD, Value k_BTKD, Value v_BTKV,
                          blockwise);
   } else {
     const auto keys = static_cast<double>(k_BTKD.dim(1));
-    for (std::int64_t r = 0; r < ring.size(); ++r) {
-      const Value next = r + 1 < ring.size() ? ring.send(kv) : Value{};
-      state =
-          attend_shard(state, q, kv, q_start, ring.shard(r) * keys, blockwise);
+    const std::vector<RingStep>& steps = schedule.steps;
+    if (!steps.empty()) kv = ring.send(kv, steps[0]);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const Value next =
+          i + 1 < steps.size() ? ring.send(kv, steps[i + 1]) : Value{};
+      state = attend_shard(state, q, kv, q_start,
+                           ring.shard(steps[i].shift) * keys, blockwise);
       kv = next;
     }
   }
@@ -118,7 +130,8 @@ struct LocalGradients {
 LocalGradients backward_shard(Graph& g, Value q_BSHD, Value k_BTKD,
                               Value v_BTKV, Value out_BSHV, Value lse_BSH,
                               Value dout_BSHV, const AttendSettings& settings,
-                              const BlockwiseSettings& blockwise) {
+                              const BlockwiseSettings& blockwise,
+                              const RingSchedule& schedule) {
   const Ring ring(g, settings.context_axis);
   const std::int64_t kv_heads = k_BTKD.dim(2);
   const std::int64_t head_dim = q_BSHD.dim(3);
@@ -149,12 +162,16 @@ LocalGradients backward_shard(Graph& g, Value q_BSHD, Value k_BTKD,
   } else {
     const auto keys = static_cast<double>(k_BTKD.dim(1));
     gradients.dkv_BKTE = zeros(kv);
-    for (std::int64_t r = 0; r < ring.size(); ++r) {
-      const Value next = r + 1 < ring.size() ? ring.send(kv) : Value{};
+    const std::vector<RingStep>& steps = schedule.steps;
+    if (!steps.empty()) kv = ring.send(kv, steps[0]);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const bool last = i + 1 == steps.size();
+      const Value next = last ? Value{} : ring.send(kv, steps[i + 1]);
       gradients =
           attend_shard_backward(gradients, q, kv, dout, lse, delta, q_start,
-                                ring.shard(r) * keys, blockwise);
-      if (ring.size() > 1) gradients.dkv_BKTE = ring.send(gradients.dkv_BKTE);
+                                ring.shard(steps[i].shift) * keys, blockwise);
+      gradients.dkv_BKTE = ring.rotate(
+          gradients.dkv_BKTE, last ? schedule.home_hop() : steps[i + 1].hop);
       kv = next;
     }
   }
@@ -185,6 +202,27 @@ void check_shapes(Value q, Value k, Value v) {
 
 }  // namespace
 
+RingSchedule ring_schedule(const AttendSettings& settings, std::int64_t queries,
+                           std::int64_t keys, std::int64_t ring_size) {
+  const Mask mask =
+      settings.causal ? Mask::causal(settings.causal_offset) : Mask::full();
+  const auto layout = [&](const char* what, std::int64_t real,
+                          std::int64_t slots) {
+    const Layout made(LayoutKind::kContiguous, real == 0 ? slots : real,
+                      ring_size);
+    if (made.padded_tokens() != slots) {
+      fail_invalid(
+          "attention: {} {} over {} devices take {} slots with padding, the "
+          "array "
+          "has {}",
+          made.tokens(), what, ring_size, made.padded_tokens(), slots);
+    }
+    return made;
+  };
+  return make_ring_schedule(mask, layout("queries", settings.queries, queries),
+                            layout("keys", settings.keys, keys));
+}
+
 AttendResult attend(Value q_BSHD, Value k_BTKD, Value v_BTKV,
                     const AttendSettings& settings) {
   check_shapes(q_BSHD, k_BTKD, v_BTKV);
@@ -192,12 +230,22 @@ AttendResult attend(Value q_BSHD, Value k_BTKD, Value v_BTKV,
   const Scope scope(g, "attention");
   BlockwiseSettings blockwise;
   blockwise.causal = settings.causal;
-  blockwise.causal_offset = settings.causal_offset;
+  // Beyond the lengths an offset changes nothing; positions are int32.
+  blockwise.causal_offset =
+      std::clamp(settings.causal_offset, -q_BSHD.dim(1), k_BTKD.dim(1));
   blockwise.scale = settings.scale != 0
                         ? settings.scale
                         : 1 / std::sqrt(static_cast<double>(q_BSHD.dim(3)));
   blockwise.block_q = settings.block_q;
   blockwise.block_kv = settings.block_kv;
+  if (settings.keys != 0 && settings.keys != k_BTKD.dim(1)) {
+    blockwise.keys_end = settings.keys;
+  }
+  RingSchedule schedule;
+  if (settings.strategy != ContextStrategy::kAllGather) {
+    schedule = ring_schedule(settings, q_BSHD.dim(1), k_BTKD.dim(1),
+                             g.mesh().size(settings.context_axis));
+  }
 
   const PartitionSpec rows(
       {settings.batch_axes, {settings.context_axis}, settings.head_axes});
@@ -208,7 +256,7 @@ AttendResult attend(Value q_BSHD, Value k_BTKD, Value v_BTKV,
         g, in, {whole, whole, whole}, {whole, rows, rows},
         [&](const Values& x) {
           const Local local =
-              forward_shard(g, x[0], x[1], x[2], settings, blockwise);
+              forward_shard(g, x[0], x[1], x[2], settings, blockwise, schedule);
           return Values{local.out_BSHV, local.lse_BSH, local.max_BSH};
         });
     graph::CustomVjpForward result;
@@ -223,8 +271,9 @@ AttendResult attend(Value q_BSHD, Value k_BTKD, Value v_BTKV,
     return graph::manual_computation(
         g, in, {whole, whole, whole, whole, rows, whole}, {whole, whole, whole},
         [&](const Values& x) {
-          const LocalGradients local = backward_shard(
-              g, x[0], x[1], x[2], x[3], x[4], x[5], settings, blockwise);
+          const LocalGradients local =
+              backward_shard(g, x[0], x[1], x[2], x[3], x[4], x[5], settings,
+                             blockwise, schedule);
           return Values{local.dq_BSHD, local.dk_BTKD, local.dv_BTKV};
         });
   };

@@ -7,10 +7,12 @@
 // themselves. The gradient is a custom vjp that keeps q, k, v, out and
 // log-sum-exp.
 //
-// Ring: one payload (key and value side by side) is sent R - 1 times forward,
-// each send issued before the compute that hides it. Backward the payload goes
-// round again, and the float32 gradient of each key/value shard travels with
-// it and comes home with the R-th send. (Liu, Zaharia, Abbeel 2023.)
+// Ring: the steps of the RingSchedule of mask and lengths. One payload (key and
+// value side by side) is sent at most R - 1 times forward, each send issued
+// before the compute that hides it, and only to devices that need it. Backward
+// the payload goes round again, and the float32 gradient of each key/value
+// shard travels with it, in whole rotations, and comes home with the R-th send.
+// (Liu, Zaharia, Abbeel 2023.)
 #ifndef RINGMAX_ATTENTION_ATTEND_H_
 #define RINGMAX_ATTENTION_ATTEND_H_
 
@@ -19,6 +21,7 @@
 #include <vector>
 
 #include "ringmax/attention/options.h"
+#include "ringmax/attention/ring_schedule.h"
 #include "ringmax/graph/graph.h"
 #include "ringmax/mesh/mesh.h"
 
@@ -28,6 +31,10 @@ struct AttendSettings {
   ContextStrategy strategy = ContextStrategy::kRing;
   bool causal = true;
   std::int64_t causal_offset = 0;
+  // Real tokens; what the arrays have more, at their end, is padding: keys that
+  // nobody sees, queries whose results mean nothing. 0: no padding.
+  std::int64_t queries = 0;
+  std::int64_t keys = 0;
   double scale = 0;  // 0: 1/sqrt(head_dim)
   std::int64_t block_q = 512;
   std::int64_t block_kv = 512;
@@ -42,6 +49,11 @@ struct AttendResult {
   graph::Value lse_BSH;   // float32, natural log; no gradient flows into it
   graph::Value max_BSH;   // float32, the largest logit
 };
+
+// The schedule that the ring of `attend` follows for [.., queries, ..] and
+// [.., keys, ..] arrays over `ring_size` devices.
+RingSchedule ring_schedule(const AttendSettings& settings, std::int64_t queries,
+                           std::int64_t keys, std::int64_t ring_size);
 
 // q [B, S, Hq, D], k [B, T, Hkv, D], v [B, T, Hkv, V] of one float dtype.
 // Throws kInvalidArgument when shapes do not fit, when Hkv does not divide Hq,

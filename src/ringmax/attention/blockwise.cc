@@ -90,6 +90,12 @@ struct Walk {
           graph::less(key, graph::constant(g, tile, static_cast<double>(keys)));
       seen = seen.valid() ? graph::logical_and(seen, real) : real;
     }
+    if (settings.keys_end > 0) {
+      const Value real = graph::less(
+          key,
+          graph::broadcast_to(scalar(g, settings.keys_end) - kv_start, pair));
+      seen = seen.valid() ? graph::logical_and(seen, real) : real;
+    }
     if (!seen.valid()) return s;
     return graph::select(graph::broadcast_to(seen, s.dims()), s,
                          graph::full_like(s, -kInfinity));

@@ -25,6 +25,9 @@ struct BlockwiseSettings {
   double scale = 1;
   std::int64_t block_q = 512;
   std::int64_t block_kv = 512;
+  // Keys at this position and later are padding that nobody sees; 0 when there
+  // is none.
+  std::int64_t keys_end = 0;
 };
 
 struct SoftmaxState {
