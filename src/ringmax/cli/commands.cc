@@ -5,6 +5,8 @@ namespace {
 
 constexpr Command kCommands[] = {
     {"train", "trains a model", run_train},
+    {"attention", "runs one attention case from a file into a file",
+     run_attention},
     {"config", "prints every setting with its value and where it came from",
      run_config},
     {"doctor", "says what of RingMax works on this machine", run_doctor},
