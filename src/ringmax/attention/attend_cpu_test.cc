@@ -180,6 +180,8 @@ TEST(AttendCpuTest, AgreesWithTheReferenceAndWithOneDevice) {
     for (ContextStrategy strategy :
          {ContextStrategy::kRing, ContextStrategy::kAllGather}) {
       for (std::int64_t ring : {1, 2, 3, 4, 8}) {
+        // Gathering has one program shape; one uneven ring stands for it here.
+        if (strategy == ContextStrategy::kAllGather && ring != 3) continue;
         SCOPED_TRACE(fmt::format("{} ring {} {}", mask.to_string(), ring,
                                  name_of(kContextStrategies, strategy)));
         how.ring = ring;
