@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ringmax/base/error.h"
+#include "ringmax/base/testing/temp_dir.h"
 #include "ringmax/cli/arguments.h"
 #include "ringmax/cli/commands.h"
 
@@ -81,6 +82,16 @@ TEST(Cli, ConfigPrintsOrRefuses) {
   EXPECT_EQ(run({"config", "--jsn"}).err,
             "ringmax: config: there is no option --jsn, did you mean --json?; "
             "usage: ringmax config [FILE.yml ...] key=value ... [OPTIONS]\n");
+}
+
+TEST(Cli, TrainRefusesADirectoryOfSomethingElse) {
+  const TempDir dir;
+  dir.write("photos/one.jpg", "x");
+  const Result result = run({"train", "model_name=tiny", "run_name=photos",
+                             "base_output_directory=" + dir.path()});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("holds something else than a run"));
 }
 
 TEST(Arguments, TakesFlagsOptionsAndSettingsInAnyOrder) {

@@ -6,10 +6,12 @@
 
 #include "ringmax/base/error.h"
 #include "ringmax/base/log.h"
+#include "ringmax/base/problems.h"
 #include "ringmax/cli/arguments.h"
 #include "ringmax/cli/commands.h"
 #include "ringmax/config/config.h"
 #include "ringmax/train/loop.h"
+#include "ringmax/train/options.h"
 
 namespace ringmax::cli {
 namespace {
@@ -33,6 +35,11 @@ int run_train(Args args) {
                      "[FILE.yml ...] key=value ...", {}, args);
   if (arguments.helped) return 0;
   const config::Config config = config::load(arguments.settings);
+  // Before anything is loaded or compiled: a directory of something else is
+  // never written into.
+  Problems problems;
+  train::check_run_directory(config.run_directory, problems);
+  problems.throw_if_any();
   for (const std::string& note : config.notes) log_info("note: {}", note);
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
