@@ -26,6 +26,7 @@ std::span<const Command> commands();
 int run_attention(Args args);
 int run_config(Args args);
 int run_train(Args args);
+int run_bench(Args args);
 int run_doctor(Args args);
 
 // The whole program: finds the subcommand, turns errors into one message on

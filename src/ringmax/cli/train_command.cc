@@ -1,15 +1,18 @@
 // `ringmax train`: trains, and ends cleanly on SIGINT and SIGTERM.
+#include <fmt/format.h>
+
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <string>
 
-#include "ringmax/base/error.h"
+#include "ringmax/analysis/run_report.h"
 #include "ringmax/base/log.h"
 #include "ringmax/base/problems.h"
 #include "ringmax/cli/arguments.h"
 #include "ringmax/cli/commands.h"
 #include "ringmax/config/config.h"
+#include "ringmax/model/cost.h"
 #include "ringmax/train/loop.h"
 #include "ringmax/train/options.h"
 
@@ -23,6 +26,28 @@ void on_signal(int signal) {
   g_stop = true;
   // A second signal ends the process at once.
   std::signal(signal, SIG_DFL);
+}
+
+// What the report says beside the curves.
+analysis::RunSummary summary_of(const config::Config& config,
+                                const train::TrainResult& result) {
+  analysis::RunSummary summary;
+  summary.title = config.train.run_name.empty() ? config.model.model_name
+                                                : config.train.run_name;
+  summary.subtitle = result.data_description;
+  summary.settings = {
+      {"parameters",
+       fmt::format(
+           "{:.1f}M",
+           static_cast<double>(model::parameter_count(config.model)) / 1e6)},
+      {"mesh", config.device_mesh.to_string()},
+      {"tokens a step", fmt::format("{}", config.tokens_per_step)},
+      {"sequence length", fmt::format("{}", config.data.max_target_length)},
+      {"activations", std::string(dtype_name(config.model.dtype))},
+      {"peak learning rate", fmt::format("{:g}", config.train.learning_rate)}};
+  summary.sample_prompt = result.sample_prompt;
+  summary.sample_text = result.sample;
+  return summary;
 }
 
 }  // namespace
@@ -54,12 +79,14 @@ int run_train(Args args) {
     log_info("stopped after step {} of {}", result.steps_done,
              config.train.steps);
   }
+  const std::string report = analysis::write_run_report(
+      config.run_directory, summary_of(config, result));
   if (!result.sample.empty()) {
     std::printf("sample: %s%s\n", result.sample_prompt.c_str(),
                 result.sample.c_str());
   }
   std::printf("parameters: %s\nreport: %s\n", result.parameters_path.c_str(),
-              result.report_path.c_str());
+              report.c_str());
   return 0;
 }
 

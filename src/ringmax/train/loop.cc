@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "ringmax/analysis/run_report.h"
 #include "ringmax/base/file.h"
 #include "ringmax/base/log.h"
 #include "ringmax/base/safetensors.h"
@@ -49,26 +48,6 @@ std::string save_parameters(const config::Config& config,
   const std::string path = join_path(config.run_directory, "model.safetensors");
   write_safetensors(path, std::move(tensors), {{"format", "pt"}});
   return path;
-}
-
-// The settings that somebody gave, and the few everyone asks for.
-analysis::RunSummary summary_of(const config::Config& config,
-                                const std::string& subtitle) {
-  analysis::RunSummary summary;
-  summary.title = config.train.run_name.empty() ? config.model.model_name
-                                                : config.train.run_name;
-  summary.subtitle = subtitle;
-  summary.settings = {
-      {"parameters",
-       fmt::format(
-           "{:.1f}M",
-           static_cast<double>(model::parameter_count(config.model)) / 1e6)},
-      {"mesh", config.device_mesh.to_string()},
-      {"tokens a step", fmt::format("{}", config.tokens_per_step)},
-      {"sequence length", fmt::format("{}", config.data.max_target_length)},
-      {"activations", std::string(dtype_name(config.model.dtype))},
-      {"peak learning rate", fmt::format("{:g}", config.train.learning_rate)}};
-  return summary;
 }
 
 }  // namespace
@@ -121,20 +100,17 @@ TrainResult run_training(
   }
   const std::vector<HostArray> weights = download_parameters(config, state);
   result.parameters_path = save_parameters(config, weights);
-  analysis::RunSummary summary = summary_of(config, dataset->describe());
+  result.data_description = dataset->describe();
   if (config.data.dataset_type == data::DatasetType::kText) {
     SampleSettings sample;
     sample.prompt = "The ";
     sample.seed = static_cast<std::uint64_t>(config.train.init_weights_seed);
-    summary.sample_prompt = sample.prompt;
-    summary.sample_text = result.sample =
+    result.sample_prompt = sample.prompt;
+    result.sample =
         sample_text(*session.client,
                     pjrt::ExecutableCache(config.runtime.executable_cache_dir),
                     config.model, weights, sample);
-    result.sample_prompt = sample.prompt;
   }
-  result.report_path =
-      analysis::write_run_report(config.run_directory, summary);
   return result;
 }
 

@@ -13,14 +13,14 @@ struct TrainResult {
   std::int64_t steps_done = 0;
   double last_loss = 0;
   std::string parameters_path;  // model.safetensors
-  std::string report_path;      // report.html
-  std::string sample_prompt;    // text data only
+  std::string data_description;
+  std::string sample_prompt;  // text data only
   std::string sample;
 };
 
 // Trains from step 0. Calls `print_line` with each step's line. Writes
 // metrics.jsonl as it goes and, at the end or at a clean stop, the parameters
-// with Hugging Face names and the report. `stop` is asked after each step.
+// with Hugging Face names. `stop` is asked after each step.
 TrainResult run_training(
     const config::Config& config,
     const std::function<void(const std::string&)>& print_line,
