@@ -23,6 +23,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "ringmax executable 1\n";
 constexpr std::size_t kMaxFiles = 64;
+// Two 64-bit hashes in hexadecimal.
+constexpr std::string_view kSuffix = ".executable";
+constexpr std::size_t kNameLength = 32 + kSuffix.size();
 
 // FNV-1a, 64 bits; two of them with different offsets make a key. The cache is
 // the user's own, so accidents are what to guard against, not attacks.
@@ -66,6 +69,9 @@ std::string read_body(const std::string& path) {
 void remove_oldest(const std::string& directory) {
   std::vector<std::pair<fs::file_time_type, fs::path>> files;
   for (const auto& entry : fs::directory_iterator(directory)) {
+    // Only what this cache made: the folder may be one of the user's.
+    const std::string name = entry.path().filename().string();
+    if (name.size() != kNameLength || !name.ends_with(kSuffix)) continue;
     files.emplace_back(entry.last_write_time(), entry.path());
   }
   if (files.size() <= kMaxFiles) return;
@@ -77,9 +83,10 @@ void remove_oldest(const std::string& directory) {
 
 }  // namespace
 
-ExecutableCache::ExecutableCache(std::string directory)
-    : directory_(directory.empty() ? default_directory()
-                                   : std::move(directory)) {}
+ExecutableCache::ExecutableCache(std::string directory) {
+  if (directory == "off") return;
+  directory_ = directory.empty() ? default_directory() : std::move(directory);
+}
 
 std::string ExecutableCache::path_for(const Client& client,
                                       const std::string& stablehlo,

@@ -17,7 +17,7 @@ namespace ringmax::pjrt {
 class ExecutableCache {
  public:
   // "" is the user's: $XDG_CACHE_HOME/ringmax/executables, else
-  // ~/.cache/ringmax/executables, else none.
+  // ~/.cache/ringmax/executables, else none. "off" is none.
   explicit ExecutableCache(std::string directory);
 
   struct Loaded {

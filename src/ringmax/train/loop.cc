@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <utility>
 #include <vector>
 
+#include "ringmax/base/error.h"
 #include "ringmax/base/file.h"
 #include "ringmax/base/log.h"
 #include "ringmax/base/safetensors.h"
@@ -94,6 +96,14 @@ TrainResult run_training(
     metrics.write(m);
     print_line(format_step_line(m, config.train.steps, config.device_count,
                                 std::nullopt));
+    if (!std::isfinite(m.loss)) {
+      fail(ErrorCode::kInternal,
+           "step {}: the loss is {}; stopped, no parameters written. Try a "
+           "lower learning_rate (now {:g}) or gradient_clipping_threshold "
+           "(now {:g})",
+           m.step, m.loss, config.train.learning_rate,
+           config.train.gradient_clipping_threshold);
+    }
     result.steps_done = m.step;
     result.last_loss = m.loss;
     if (stop()) break;
