@@ -68,6 +68,7 @@ int run_bench(Args args) {
   settings.erase(settings.begin());
   const std::int64_t repeats = take_repeats(settings);
   const config::Config config = config::load(settings);
+  train::check_hardware(config);
   train::check_host_memory(config);
   const auto dataset = train::make_dataset(config);
   const train::Session session = train::make_session(config);

@@ -50,6 +50,17 @@ HostArray scalar(double value) {
 
 }  // namespace
 
+void check_hardware(const config::Config& config) {
+  const pjrt::Hardware hardware = config.runtime.hardware;
+  if (hardware == pjrt::Hardware::kAuto || hardware == pjrt::Hardware::kCpu) {
+    return;
+  }
+  fail(ErrorCode::kFailedPrecondition,
+       "hardware={}: training there is not possible yet; valid are auto and "
+       "cpu",
+       hardware == pjrt::Hardware::kTpu ? "tpu" : "gpu");
+}
+
 void check_host_memory(const config::Config& config) {
   const model::StepMemory need =
       model::step_memory(config.model, config.device_mesh, config.global_batch,

@@ -13,6 +13,9 @@
 
 namespace ringmax::train {
 
+// Throws kFailedPrecondition for hardware that cannot be trained on yet.
+void check_hardware(const config::Config& config);
+
 // Throws kResourceExhausted, before anything is loaded, when the host cannot
 // hold the step: what it needs, what there is, what to do.
 void check_host_memory(const config::Config& config);
