@@ -2,29 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ringmax/cli/commands.h"
+#include "ringmax/cli/testing/run.h"
 
 namespace ringmax::cli {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-struct Result {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-Result run(std::vector<std::string> args) {
-  Result result;
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  result.code = run_cli(args);
-  result.out = ::testing::internal::GetCapturedStdout();
-  result.err = ::testing::internal::GetCapturedStderr();
-  return result;
-}
 
 TEST(Doctor, NamesThePluginAndItsVersion) {
   const Result result = run({"doctor"});

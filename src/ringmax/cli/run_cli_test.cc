@@ -5,7 +5,7 @@
 #include "ringmax/base/error.h"
 #include "ringmax/base/testing/temp_dir.h"
 #include "ringmax/cli/arguments.h"
-#include "ringmax/cli/commands.h"
+#include "ringmax/cli/testing/run.h"
 
 namespace ringmax::cli {
 namespace {
@@ -13,22 +13,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-struct Result {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-Result run(std::vector<std::string> args) {
-  Result result;
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  result.code = run_cli(args);
-  result.out = ::testing::internal::GetCapturedStdout();
-  result.err = ::testing::internal::GetCapturedStderr();
-  return result;
-}
 
 TEST(Cli, HelpAndVersionAreResults) {
   for (const char* word : {"--help", "-h", "help"}) {
