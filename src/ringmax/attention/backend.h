@@ -1,0 +1,138 @@
+// The interface of attention kernels, and the choice among them.
+//
+// A kernel sees one query shard and one key/value shard, local sizes, no mesh
+// and no ring: attend() calls it once a ring step inside a manual computation
+// and merges the partial results by log-sum-exp. Sinks, layouts, collectives
+// and the dtype of what leaves attend() are attend()'s business; blocks,
+// padding to blocks and lanes, soft cap and masks are the kernel's.
+//
+// To add a kernel: derive from Backend in a folder of its own and name it in
+// the one list of backend.cc, which says in which order `auto` tries them.
+//
+// Shape letters: B batch, K kv heads, G query heads per kv head, S queries, T
+// keys, D head_dim of query and key, V head_dim of value. All are local sizes.
+#ifndef RINGMAX_ATTENTION_BACKEND_H_
+#define RINGMAX_ATTENTION_BACKEND_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ringmax/attention/mask.h"
+#include "ringmax/base/dtype.h"
+#include "ringmax/graph/graph.h"
+#include "ringmax/hw/target.h"
+
+namespace ringmax::attention {
+
+// What is known before any value exists.
+struct KernelRequest {
+  // The law on positions; never holds a dense part (see `tile`).
+  Mask mask = Mask::full();
+  double scale = 1;
+  // logit = soft_cap * tanh(score * scale / soft_cap); 0: no cap.
+  double soft_cap = 0;
+  std::int64_t batch = 1;      // B
+  std::int64_t kv_heads = 1;   // K
+  std::int64_t groups = 1;     // G
+  std::int64_t queries = 1;    // S
+  std::int64_t keys = 1;       // T
+  std::int64_t head_dim = 1;   // D
+  std::int64_t value_dim = 1;  // V
+  DType dtype = DType::kF32;   // of q, k, v and dout: f32 or bf16
+  bool segments = false;       // operands carry segment ids
+  bool tile = false;           // operands carry a dense visibility
+  // Wanted block lengths in slots, >= 1; a kernel may use smaller ones, or
+  // others where its hardware asks for it (its log line says so).
+  std::int64_t block_q = 512;
+  std::int64_t block_kv = 512;
+};
+
+// A query slot sees a key slot when mask.visible(their positions), and their
+// segments are equal (where there are segments), and the tile is true there
+// (where there is one), and neither slot is padding: position -1 or segment 0.
+struct KernelOperands {
+  graph::Value q_BKGSD;
+  graph::Value k_BKTD;
+  graph::Value v_BKTV;
+  // int32: the sequence position of every slot, in any order; -1 is padding.
+  // They are data, other ones in every ring step and on every device.
+  graph::Value q_positions_S;
+  graph::Value kv_positions_T;
+  // int32, >= 0; invalid without request.segments.
+  graph::Value q_segments_BS;
+  graph::Value kv_segments_BT;
+  // bool; invalid without request.tile.
+  graph::Value tile_ST;
+};
+
+// Attention over this shard's keys alone. A row that sees none of them: out 0,
+// lse and max -inf. Nothing is NaN, whatever finite values come in.
+struct KernelPartial {
+  graph::Value out_BKGSV;  // f32, normalised
+  graph::Value lse_BKGS;   // f32, natural log
+  graph::Value max_BKGS;   // f32, the largest logit, after scale and cap
+};
+
+// f32; running sums over the ring steps.
+struct KernelGradients {
+  graph::Value dq_BKGSD;
+  graph::Value dk_BKTD;
+  graph::Value dv_BKTV;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // As the setting `kernel` spells it.
+  virtual std::string_view name() const = 0;
+  // Whether kernel=auto may choose it; a proof of another kernel may not be.
+  virtual bool automatic() const { return true; }
+  // Why it cannot compute the request on the target; nothing when it can. Also
+  // asked for requests that only differ in sizes from ring step to ring step.
+  virtual std::optional<std::string> refusal(
+      const KernelRequest& request, const hw::Target& target) const = 0;
+
+  virtual KernelPartial forward(const KernelRequest& request,
+                                const KernelOperands& operands) const = 0;
+  // Returns `so_far` plus this pair of shards' part. dout_BKGSV has the
+  // request's dtype; lse_BKGS (f32) is the global log-sum-exp, sinks included,
+  // so that probabilities are global ones; delta_BKGS (f32) is the row sum of
+  // out * dout. Rows that see no key of any shard arrive with dout 0, lse 0 and
+  // delta 0; a row may still see none of this shard's.
+  virtual KernelGradients backward(const KernelRequest& request,
+                                   const KernelOperands& operands,
+                                   graph::Value dout_BKGSV,
+                                   graph::Value lse_BKGS,
+                                   graph::Value delta_BKGS,
+                                   const KernelGradients& so_far) const = 0;
+};
+
+// All there are, best first.
+std::span<const Backend* const> backends();
+
+struct BackendChoice {
+  const Backend* backend = nullptr;
+  // Why better ones were not taken: "native: no FFI on this plugin".
+  std::vector<std::string> refused;
+};
+
+// `kernel` is a backend's name or "auto": the first that supports the request.
+// Throws kInvalidArgument for an unknown name (naming the valid ones) and for a
+// named backend that refuses (naming its reason).
+BackendChoice choose_backend(std::string_view kernel,
+                             const KernelRequest& request,
+                             const hw::Target& target);
+
+// Throws kInternal unless operands have the shapes and dtypes that the request
+// promises; for the head of a kernel's forward and backward.
+void check_operands(const KernelRequest& request,
+                    const KernelOperands& operands);
+
+}  // namespace ringmax::attention
+
+#endif  // RINGMAX_ATTENTION_BACKEND_H_
