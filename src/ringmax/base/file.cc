@@ -220,15 +220,24 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   temporary_ =
       join_path(parent_directory(path_),
                 fmt::format(".{}.{}.{}.tmp", name, ::getpid(), counter++));
-  fd_ =
-      ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  // A file without a name goes when its process goes, however that ends. It
+  // gets its name through /proc. Not every file system has such files.
+  if (is_directory("/proc/self/fd")) {
+    fd_ = ::open(parent_directory(path_).c_str(),
+                 O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    named_ = fd_ < 0;
+  }
+  if (fd_ < 0) {
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                 0666);
+  }
   if (fd_ < 0) fail_errno("cannot write", path_, errno);
 }
 
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
   ::close(fd_);
-  ::unlink(temporary_.c_str());
+  if (named_) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
@@ -239,6 +248,14 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 void AtomicFile::commit() {
   RINGMAX_CHECK(fd_ >= 0);
   if (::fsync(fd_) != 0) fail_errno("cannot flush", path_, errno);
+  if (!named_) {
+    const std::string source = fmt::format("/proc/self/fd/{}", fd_);
+    if (::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, temporary_.c_str(),
+                 AT_SYMLINK_FOLLOW) != 0) {
+      fail_errno("cannot put in place", path_, errno);
+    }
+    named_ = true;
+  }
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
     fail_errno("cannot put in place", path_, errno);
   }

@@ -61,9 +61,10 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// Writes a file piece by piece under a temporary name in the target's own
-// directory; commit() flushes it to disk and renames it into place. Without
-// commit() the target is untouched and the temporary file is removed.
+// Writes a file piece by piece in the target's own directory, without a name
+// where the file system can do that, else under a temporary one; commit()
+// flushes it to disk and renames it into place. Without commit() the target is
+// untouched and nothing is left.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);
@@ -80,6 +81,7 @@ class AtomicFile {
  private:
   std::string path_;
   std::string temporary_;
+  bool named_ = true;  // `temporary_` exists
   int fd_ = -1;
 };
 

@@ -1,7 +1,9 @@
 #include "ringmax/base/file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,6 +85,24 @@ TEST(File, AbandonedWriteLeavesNothing) {
   ::unlink(path.c_str());
   // rmdir fails unless the temporary file is gone too.
   EXPECT_EQ(::rmdir(dir.path().c_str()), 0);
+}
+
+TEST(FileDeathTest, AWriterThatIsKilledLeavesNothing) {
+  const TempDir dir;
+  const std::string path = dir.path() + "/x";
+  EXPECT_EXIT(
+      {
+        AtomicFile file(path);
+        file.write("half");
+        ::raise(SIGKILL);
+      },
+      ::testing::KilledBySignal(SIGKILL), "");
+  EXPECT_FALSE(path_exists(path));
+  const int nameless = ::open(dir.path().c_str(), O_TMPFILE | O_WRONLY, 0600);
+  if (nameless >= 0) {
+    ::close(nameless);
+    EXPECT_EQ(::rmdir(dir.path().c_str()), 0);
+  }
 }
 
 TEST(File, AtomicWriteRefusesBadTargets) {

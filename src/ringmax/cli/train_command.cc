@@ -23,9 +23,10 @@ std::atomic<bool> g_stop = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 void on_signal(int signal) {
-  g_stop = true;
-  // A second signal ends the process at once.
+  if (!g_stop.exchange(true)) return;
+  // The second signal, of either kind, ends the process at once.
   std::signal(signal, SIG_DFL);
+  std::raise(signal);
 }
 
 // What the report says beside the curves.
