@@ -1,4 +1,6 @@
 // `ringmax bench step`: times the training step of any `train` settings.
+// `ringmax bench text`: times the building of that step's program, which needs
+// no device and no memory for the model, so any size will do.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -6,6 +8,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ringmax/base/error.h"
@@ -13,6 +16,7 @@
 #include "ringmax/cli/arguments.h"
 #include "ringmax/cli/commands.h"
 #include "ringmax/config/config.h"
+#include "ringmax/graph/print.h"
 #include "ringmax/train/setup.h"
 
 namespace ringmax::cli {
@@ -51,23 +55,15 @@ std::int64_t peak_rss_bytes() {
   return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
 }
 
-}  // namespace
+nlohmann::json spread(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  return {{"min", times.front()},
+          {"median", times[times.size() / 2]},
+          {"max", times.back()}};
+}
 
-int run_bench(Args args) {
-  const auto start = Clock::now();
-  const Arguments arguments = read_arguments(
-      "bench", "Measures. `bench step` times the training step.",
-      "step [FILE.yml ...] key=value ... repeats=N",
-      {{"--json", "write the result to this file as well", "FILE"}}, args);
-  if (arguments.helped) return 0;
-  std::vector<std::string> settings = arguments.settings;
-  if (settings.empty() || settings.front() != "step") {
-    fail_invalid("bench {}: what to measure is missing; valid is step",
-                 settings.empty() ? "" : settings.front());
-  }
-  settings.erase(settings.begin());
-  const std::int64_t repeats = take_repeats(settings);
-  const config::Config config = config::load(settings);
+nlohmann::json bench_step(const config::Config& config, std::int64_t repeats,
+                          Clock::time_point start) {
   train::check_hardware(config);
   train::check_host_memory(config);
   const auto dataset = train::make_dataset(config);
@@ -85,15 +81,52 @@ int run_bench(Args args) {
     train::run_step(session, config, state, batch(r), r);
     times.push_back(seconds_since(begin));
   }
-  std::sort(times.begin(), times.end());
-  const double median = times[times.size() / 2];
-  const nlohmann::json result = {
-      {"compile_s", session.compile_s},
-      {"step_s",
-       {{"min", times.front()}, {"median", median}, {"max", times.back()}}},
-      {"tokens_per_s", static_cast<double>(config.tokens_per_step) / median},
-      {"peak_rss_bytes", peak_rss_bytes()},
-      {"first_step_wall_s", first_step_wall_s}};
+  const nlohmann::json step_s = spread(std::move(times));
+  return {{"compile_s", session.compile_s},
+          {"step_s", step_s},
+          {"tokens_per_s", static_cast<double>(config.tokens_per_step) /
+                               step_s["median"].get<double>()},
+          {"peak_rss_bytes", peak_rss_bytes()},
+          {"first_step_wall_s", first_step_wall_s}};
+}
+
+nlohmann::json bench_text(const config::Config& config, std::int64_t repeats) {
+  std::vector<double> times;
+  std::size_t text_bytes = 0;
+  for (std::int64_t r = 0; r < repeats; ++r) {
+    const auto begin = Clock::now();
+    const auto graph = train::step_program(train::step_settings(config));
+    text_bytes = graph::print_stablehlo(*graph).size();
+    times.push_back(seconds_since(begin));
+  }
+  return {{"text_s", spread(std::move(times))},
+          {"text_bytes", text_bytes},
+          {"peak_rss_bytes", peak_rss_bytes()}};
+}
+
+}  // namespace
+
+int run_bench(Args args) {
+  const auto start = Clock::now();
+  const Arguments arguments = read_arguments(
+      "bench",
+      "Measures. `bench step` times the training step, `bench text` the "
+      "building of its program.",
+      "step|text [FILE.yml ...] key=value ... repeats=N",
+      {{"--json", "write the result to this file as well", "FILE"}}, args);
+  if (arguments.helped) return 0;
+  std::vector<std::string> settings = arguments.settings;
+  const std::string what = settings.empty() ? "" : settings.front();
+  if (what != "step" && what != "text") {
+    fail_invalid("bench {}: what to measure is missing; valid is step or text",
+                 what);
+  }
+  settings.erase(settings.begin());
+  const std::int64_t repeats = take_repeats(settings);
+  const config::Config config = config::load(settings);
+  const nlohmann::json result = what == "step"
+                                    ? bench_step(config, repeats, start)
+                                    : bench_text(config, repeats);
   const std::string text = result.dump(2) + "\n";
   if (const auto file = arguments.option("--json")) atomic_write(*file, text);
   std::fputs(text.c_str(), stdout);
