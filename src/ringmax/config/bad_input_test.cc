@@ -239,9 +239,6 @@ TEST(BadInput, Plugin) {
 }
 
 TEST(BadInput, WhatIsNotThereYetIsNamed) {
-  EXPECT_EQ(message_of({"context_parallel_strategy=ulysses"}),
-            "command line: context_parallel_strategy=ulysses: ulysses is not "
-            "there yet; valid is auto, ring, all_gather");
   EXPECT_EQ(message_of({"remat_policy=minimal"}),
             "command line: remat_policy=minimal: minimal is not there yet; "
             "valid is full, save_qkv_proj, none");
@@ -249,8 +246,8 @@ TEST(BadInput, WhatIsNotThereYetIsNamed) {
             "command line: dtype=float16: float16 is not there yet; valid is "
             "bfloat16, float32");
   EXPECT_EQ(message_of({"context_sharding=expert"}),
-            "context_sharding=expert: sharding the sequence over another axis "
-            "is not there yet; valid is context");
+            "command line: context_sharding=expert: the sequence is sharded "
+            "over the context axis alone; valid is context");
   EXPECT_EQ(message_of({"mlp_activations=[gelu]"}),
             "mlp_activations=[gelu]: not there yet; valid is [silu, linear]");
   EXPECT_EQ(message_of({"logits_via_embedding=true"}),

@@ -6,6 +6,7 @@
 
 #include "ringmax/base/error.h"
 #include "ringmax/config/derive.h"
+#include "ringmax/config/feature_rules.h"
 #include "ringmax/config/layers.h"
 
 namespace ringmax::config {
@@ -78,9 +79,11 @@ Config load(std::span<const std::string> args, const DeviceFacts& facts) {
   Config config;
   Problems problems;
   const OptionSet set = options_of(config);
-  const std::vector<Assignment> layers =
-      collect_layers(args, config.notes, problems);
-  const Applied applied = apply(set, layers, problems);
+  std::vector<Assignment> layers = collect_layers(args, config.notes, problems);
+  const std::set<std::string> ruled_out =
+      apply_feature_rules(layers, config.notes, problems);
+  Applied applied = apply(set, layers, problems);
+  applied.refused.insert(ruled_out.begin(), ruled_out.end());
   judge_unknown(set, applied.unknown, config.notes, problems);
   check_room(config.model, applied, problems);
   check_room(config.train, applied, problems);

@@ -152,7 +152,7 @@ TEST(Config, UnderstandsTheMaxTextCommand) {
   EXPECT_THAT(config.notes,
               ElementsAre("src/maxtext/configs/base.yml does not exist here; "
                           "RingMax's own base.yml is used",
-                          "use_tokamax_splash=true: RingMax's own splash "
+                          "use_tokamax_splash=True: RingMax's own splash "
                           "attention is used"));
 }
 

@@ -52,8 +52,9 @@ class Derivation {
       heads();
       widths();
     }
-    context_sharding();
     vocabulary();
+    strategy();
+    not_yet();
     config_.run_directory =
         train::run_directory(config_.train, config_.model.model_name);
     notes();
@@ -278,14 +279,33 @@ class Derivation {
         size, data::kByteVocabSize, data::kByteVocabSize);
   }
 
-  void context_sharding() {
-    const std::string& axis_name = config_.attention.context_sharding;
-    if (axis_name != "context") {
-      problems_.add(
-          "context_sharding={}: sharding the sequence over another axis is not "
-          "there yet; valid is context",
-          axis_name);
-    }
+  // Which strategy spreads the sequence.
+  void strategy() {
+    using attention::ContextStrategy;
+    if (!good({"context_parallel_strategy"})) return;
+    const attention::AttentionOptions& attention = config_.attention;
+    const ContextStrategy asked = attention.context_parallel_strategy;
+    config_.strategy =
+        asked == ContextStrategy::kAuto ? ContextStrategy::kRing : asked;
+  }
+
+  // What is read already and computed soon.
+  void not_yet() {
+    const attention::AttentionOptions& attention = config_.attention;
+    const model::ModelOptions& model = config_.model;
+    const auto refuse = [&](bool asked, const char* words, const char* valid) {
+      if (asked) problems_.add("{}: not there yet; valid is {}", words, valid);
+    };
+    refuse(config_.strategy == attention::ContextStrategy::kUlysses,
+           "context_parallel_strategy=ulysses", "auto, ring or all_gather");
+    refuse(config_.strategy == attention::ContextStrategy::kUsp,
+           "context_parallel_strategy=usp", "auto, ring or all_gather");
+    refuse(model.attention_type != model::AttentionType::kGlobal,
+           "attention_type", "global");
+    refuse(model.attention_sink, "attention_sink=true", "false");
+    refuse(model.attn_logits_soft_cap > 0, "attn_logits_soft_cap", "0");
+    refuse(attention.record_max_logits, "record_max_logits=true", "false");
+    refuse(attention.ring_scan_unroll != 1, "ring_scan_unroll", "1");
   }
 
   void notes() {
@@ -296,10 +316,6 @@ class Derivation {
       notes.push_back(
           "context_parallel_load_balance=true: the balanced (zigzag) layout is "
           "not there yet; the contiguous layout is used");
-    }
-    if (attention.use_tokamax_splash) {
-      notes.push_back(
-          "use_tokamax_splash=true: RingMax's own splash attention is used");
     }
     if (config_.data.packing &&
         config_.data.dataset_type == data::DatasetType::kText) {

@@ -41,6 +41,22 @@ void declare_options(OptionSet& set, ModelOptions& options) {
            "scale tied logits by 1/sqrt(base_emb_dim); not there yet, so a "
            "tied model needs false");
 
+  constexpr IntRange window = {.min = 0, .max = 2147483647};
+  set.choice("attention_type", &options.attention_type, kAttentionTypes,
+             "keys a query sees: all before it, a sliding window, its chunk",
+             {"mla", "full", "compressed", "block_diffusion"});
+  set.integer("sliding_window_size", &options.sliding_window_size,
+              "tokens of the window of attention_type local_sliding, the "
+              "query's own among them",
+              window);
+  set.integer("chunk_attn_window_size", &options.chunk_attn_window_size,
+              "tokens of a chunk of attention_type chunk", window);
+  set.flag("attention_sink", &options.attention_sink,
+           "a learned logit per query head that takes part in the softmax");
+  set.number("attn_logits_soft_cap", &options.attn_logits_soft_cap,
+             "cap of attention logits, cap * tanh(logit / cap); 0: none",
+             {.min = 0, .max = 1e30});
+
   set.section("Positions");
   set.choice("rope_type", &options.rope_type, kRopeTypes,
              "rotary position embedding", {"yarn"});
@@ -85,7 +101,32 @@ void declare_options(OptionSet& set, ModelOptions& options) {
               {.min = 1});
 }
 
+namespace {
+
+// A window belongs to its attention_type, and the type needs its window.
+void validate_window(std::string_view setting, std::int64_t tokens,
+                     std::string_view type, bool chosen, Problems& problems) {
+  if (chosen && tokens < 1) {
+    problems.add(
+        "{}={}: attention_type={} needs it; valid is a whole number >= 1",
+        setting, tokens, type);
+  } else if (!chosen && tokens > 0) {
+    problems.add(
+        "{}={}: only attention_type={} has such a window; valid is 0, or that "
+        "attention_type",
+        setting, tokens, type);
+  }
+}
+
+}  // namespace
+
 void validate(const ModelOptions& options, Problems& problems) {
+  validate_window(
+      "sliding_window_size", options.sliding_window_size, "local_sliding",
+      options.attention_type == AttentionType::kLocalSliding, problems);
+  validate_window("chunk_attn_window_size", options.chunk_attn_window_size,
+                  "chunk", options.attention_type == AttentionType::kChunk,
+                  problems);
   if (options.base_num_query_heads % options.base_num_kv_heads != 0) {
     problems.add("base_num_kv_heads={}: it must divide base_num_query_heads={}",
                  options.base_num_kv_heads, options.base_num_query_heads);

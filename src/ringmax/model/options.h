@@ -18,6 +18,18 @@ inline constexpr Named<DecoderBlock> kDecoderBlocks[] = {
     {DecoderBlock::kLlama2, "llama2"},
 };
 
+// Which keys a query sees among those before it and itself.
+enum class AttentionType {
+  kGlobal,        // all
+  kLocalSliding,  // the last sliding_window_size, itself among them
+  kChunk,         // those of its own chunk of chunk_attn_window_size
+};
+inline constexpr Named<AttentionType> kAttentionTypes[] = {
+    {AttentionType::kGlobal, "global"},
+    {AttentionType::kLocalSliding, "local_sliding"},
+    {AttentionType::kChunk, "chunk"},
+};
+
 // What a layer keeps from the forward pass for the backward one.
 enum class RematPolicy {
   kFull,         // only the layer's input; all else is computed again
@@ -59,6 +71,13 @@ struct ModelOptions {
   // Tied: the embedding table is the output head too.
   bool logits_via_embedding = false;
   bool normalize_embedding_logits = true;
+
+  AttentionType attention_type = AttentionType::kGlobal;
+  std::int64_t sliding_window_size = 0;     // tokens; 0: none
+  std::int64_t chunk_attn_window_size = 0;  // tokens; 0: none
+  // A learned logit per head that takes part in the softmax and has no value.
+  bool attention_sink = false;
+  double attn_logits_soft_cap = 0;  // cap * tanh(logit / cap); 0: none
 
   RopeType rope_type = RopeType::kDefault;
   bool rope_use_scale = true;
