@@ -250,9 +250,6 @@ TEST(BadInput, WhatIsNotThereYetIsNamed) {
             "over the context axis alone; valid is context");
   EXPECT_EQ(message_of({"mlp_activations=[gelu]"}),
             "mlp_activations=[gelu]: not there yet; valid is [silu, linear]");
-  EXPECT_EQ(message_of({"logits_via_embedding=true"}),
-            "normalize_embedding_logits=true: not there yet for a tied model "
-            "(logits_via_embedding=true); valid is false");
 }
 
 TEST(BadInput, Presets) {

@@ -120,7 +120,7 @@ TEST(Config, PresetSizesChangeOnlyWhenAskedTo) {
       128);
 }
 
-// The command of the first issue, word for word.
+// A command of MaxText's users, word for word.
 const std::vector<std::string> kMaxTextCommand = {
     "src/maxtext/configs/base.yml",
     "base_output_directory=OUT",
@@ -169,6 +169,20 @@ TEST(Config, UnderstandsTheMaxTextCommandMadeSmall) {
   EXPECT_EQ(config.model.base_num_decoder_layers, 2);
   EXPECT_EQ(config.model.rope_type, model::RopeType::kLlama31);
   EXPECT_EQ(config.tokens_per_step, 8192);
+}
+
+// Case 16: a ring takes more devices for the same tokens.
+TEST(Config, TokensOfAStepAreThoseOfTheBatch) {
+  for (const auto& [ring, share] :
+       {std::pair{"1", "2"}, std::pair{"2", "1"}, std::pair{"4", "0.5"},
+        std::pair{"8", "0.25"}}) {
+    const Config config = load(std::vector<std::string>{
+        "model_name=tiny", "max_target_length=4096",
+        std::string("ici_context_parallelism=") + ring,
+        std::string("per_device_batch_size=") + share});
+    EXPECT_EQ(config.global_batch, 2) << ring;
+    EXPECT_EQ(config.tokens_per_step, 2 * 4096) << ring;
+  }
 }
 
 TEST(Config, ABaseFileOfMaxTextStandsBelowThePreset) {

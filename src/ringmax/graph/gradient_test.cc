@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "ringmax/base/error.h"
+#include "ringmax/base/testing/message_of.h"
 #include "ringmax/graph/backward.h"
 #include "ringmax/graph/ops.h"
 
@@ -15,15 +15,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Gradient, EveryOpHasARuleOrIsDeclaredWithout) {
   for (int i = 0; i < static_cast<int>(Op::kCount); ++i) {

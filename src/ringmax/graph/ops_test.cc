@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ringmax/base/error.h"
+#include "ringmax/base/testing/message_of.h"
 #include "ringmax/graph/control.h"
 
 namespace ringmax::graph {
@@ -17,15 +18,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
 
 class Ops : public ::testing::Test {
  protected:

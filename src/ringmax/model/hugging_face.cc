@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -41,6 +42,19 @@ HostArray transposed(const HostArray& x) {
   return result;
 }
 
+bool scaled_tied_head(const ModelOptions& o) {
+  return o.logits_via_embedding && o.normalize_embedding_logits;
+}
+
+// float32 values times `factor`.
+HostArray scaled(const HostArray& values, double factor) {
+  HostArray result = values.clone();
+  for (float& v : result.data<float>()) {
+    v = static_cast<float>(double{v} * factor);
+  }
+  return result;
+}
+
 struct LayerName {
   std::string_view ours;
   std::string_view theirs;
@@ -71,6 +85,11 @@ std::vector<std::pair<std::string, HostArray>> to_hugging_face(
   all.emplace_back("model.norm.weight", at("decoder_norm/scale"));
   if (!o.logits_via_embedding) {
     all.emplace_back("lm_head.weight", transposed(at("logits_dense/kernel")));
+  } else if (scaled_tied_head(o)) {
+    all.emplace_back(
+        "lm_head.weight",
+        scaled(at("token_embedder/embedding"),
+               1 / std::sqrt(static_cast<double>(o.base_emb_dim))));
   }
   for (std::int64_t l = 0; l < o.base_num_decoder_layers; ++l) {
     for (const LayerName& name : kLayerNames) {
@@ -107,7 +126,8 @@ std::string hugging_face_config(const ModelOptions& o) {
       {"vocab_size", o.vocab_size},
       {"rms_norm_eps", o.normalization_layer_epsilon},
       {"rope_theta", o.rope_max_timescale},
-      {"tie_word_embeddings", o.logits_via_embedding},
+      {"tie_word_embeddings",
+       o.logits_via_embedding && !o.normalize_embedding_logits},
       {"attention_bias", false},
       {"mlp_bias", false},
       {"torch_dtype", std::string(dtype_name(o.weight_dtype))}};

@@ -13,7 +13,8 @@
 namespace ringmax::model {
 
 // `weights` in the order of parameters(). Rotary embedding pairs (i, i + D/2)
-// as Hugging Face does, so nothing is permuted within a head.
+// as Hugging Face does, so nothing is permuted within a head. A tied head whose
+// logits are scaled has no name there: it is written as a head of its own.
 std::vector<std::pair<std::string, HostArray>> to_hugging_face(
     const std::vector<HostArray>& weights, const ModelOptions& options);
 

@@ -38,8 +38,7 @@ void declare_options(OptionSet& set, ModelOptions& options) {
   set.flag("logits_via_embedding", &options.logits_via_embedding,
            "the embedding table is the output head too (tied)");
   set.flag("normalize_embedding_logits", &options.normalize_embedding_logits,
-           "scale tied logits by 1/sqrt(base_emb_dim); not there yet, so a "
-           "tied model needs false");
+           "scale tied logits by 1/sqrt(base_emb_dim)");
 
   constexpr IntRange window = {.min = 0, .max = 2147483647};
   set.choice("attention_type", &options.attention_type, kAttentionTypes,
@@ -138,11 +137,6 @@ void validate(const ModelOptions& options, Problems& problems) {
   if (options.mlp_activations != std::vector<std::string>{"silu", "linear"}) {
     problems.add("mlp_activations=[{}]: not there yet; valid is [silu, linear]",
                  fmt::join(options.mlp_activations, ", "));
-  }
-  if (options.logits_via_embedding && options.normalize_embedding_logits) {
-    problems.add(
-        "normalize_embedding_logits=true: not there yet for a tied model "
-        "(logits_via_embedding=true); valid is false");
   }
   if (options.rope_scaling() && options.rope_llama3_high_freq_factor <=
                                     options.rope_llama3_low_freq_factor) {

@@ -1,0 +1,116 @@
+#include "ringmax/model/hugging_face.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "ringmax/mesh/axis_rules.h"
+#include "ringmax/model/parameters.h"
+
+namespace ringmax::model {
+namespace {
+
+ModelOptions small() {
+  ModelOptions o;
+  o.base_emb_dim = 16;
+  o.base_num_query_heads = 4;
+  o.base_num_kv_heads = 2;
+  o.head_dim = 6;
+  o.base_mlp_dim = 10;
+  o.base_num_decoder_layers = 3;
+  o.vocab_size = 7;
+  return o;
+}
+
+// Parameters whose every element tells its parameter and place.
+std::vector<HostArray> numbered(const ModelOptions& o) {
+  std::vector<HostArray> weights;
+  float first = 0;
+  for (const ParameterInfo& info : parameters(o, mesh::Mesh())) {
+    weights.emplace_back(info.shape);
+    float next = first;
+    for (float& v : weights.back().data<float>()) v = next++;
+    first += 10000;
+  }
+  return weights;
+}
+
+std::map<std::string, HostArray> exported(const ModelOptions& o) {
+  std::map<std::string, HostArray> all;
+  for (auto& [name, array] : to_hugging_face(numbered(o), o)) {
+    EXPECT_TRUE(all.emplace(name, std::move(array)).second) << name;
+  }
+  return all;
+}
+
+// The first element of parameter `name`, and so its number.
+float first_of(const ModelOptions& o, std::string_view name) {
+  return 10000.0f *
+         static_cast<float>(parameter_index(parameters(o, mesh::Mesh()), name));
+}
+
+TEST(HuggingFace, NamesAndShapesAreThoseOfALlama) {
+  const auto all = exported(small());
+  EXPECT_EQ(all.size(), 3u + 3u * 9u);
+  const std::pair<const char*, Dims> expected[] = {
+      {"model.embed_tokens.weight", {7, 16}},
+      {"lm_head.weight", {7, 16}},
+      {"model.norm.weight", {16}},
+      {"model.layers.0.input_layernorm.weight", {16}},
+      {"model.layers.1.self_attn.q_proj.weight", {24, 16}},
+      {"model.layers.1.self_attn.k_proj.weight", {12, 16}},
+      {"model.layers.1.self_attn.v_proj.weight", {12, 16}},
+      {"model.layers.1.self_attn.o_proj.weight", {16, 24}},
+      {"model.layers.2.post_attention_layernorm.weight", {16}},
+      {"model.layers.2.mlp.gate_proj.weight", {10, 16}},
+      {"model.layers.2.mlp.up_proj.weight", {10, 16}},
+      {"model.layers.2.mlp.down_proj.weight", {16, 10}}};
+  for (const auto& [name, dims] : expected) {
+    ASSERT_TRUE(all.contains(name)) << name;
+    EXPECT_EQ(all.at(name).shape().dims, dims) << name;
+  }
+}
+
+TEST(HuggingFace, LinearWeightsAreTurnedLayerByLayer) {
+  const ModelOptions o = small();
+  const auto all = exported(o);
+  // query [layer, emb, heads, head_dim]: element (layer 2, e 3, h 1, d 4).
+  const float q = first_of(o, "layers/self_attention/query") +
+                  static_cast<float>(((2 * 16 + 3) * 4 + 1) * 6 + 4);
+  EXPECT_EQ(all.at("model.layers.2.self_attn.q_proj.weight")
+                .data<float>()[(1 * 6 + 4) * 16 + 3],
+            q);
+  // out [layer, heads, head_dim, emb]: element (layer 1, h 3, d 5, e 9).
+  const float out = first_of(o, "layers/self_attention/out") +
+                    static_cast<float>(((1 * 4 + 3) * 6 + 5) * 16 + 9);
+  EXPECT_EQ(all.at("model.layers.1.self_attn.o_proj.weight")
+                .data<float>()[9 * 24 + 3 * 6 + 5],
+            out);
+  // Embeddings stay as they are.
+  EXPECT_EQ(all.at("model.embed_tokens.weight").data<float>()[5 * 16 + 2],
+            first_of(o, "token_embedder/embedding") + 5 * 16 + 2);
+}
+
+TEST(HuggingFace, TiedHeads) {
+  ModelOptions o = small();
+  o.logits_via_embedding = true;
+  o.normalize_embedding_logits = false;
+  EXPECT_FALSE(exported(o).contains("lm_head.weight"));
+  EXPECT_EQ(
+      nlohmann::json::parse(hugging_face_config(o)).at("tie_word_embeddings"),
+      true);
+  // Scaled by 1/sqrt(16): a head of its own says so.
+  o.normalize_embedding_logits = true;
+  const auto all = exported(o);
+  ASSERT_TRUE(all.contains("lm_head.weight"));
+  EXPECT_EQ(all.at("lm_head.weight").data<float>()[37],
+            all.at("model.embed_tokens.weight").data<float>()[37] / 4);
+  EXPECT_EQ(
+      nlohmann::json::parse(hugging_face_config(o)).at("tie_word_embeddings"),
+      false);
+}
+
+}  // namespace
+}  // namespace ringmax::model
