@@ -37,10 +37,11 @@ format:  ## format our sources in place
 	@tools/setup.sh lint
 	@tools/format.sh -i
 
-check:  ## the quick checks of style: format, direction of includes
+check:  ## the quick checks: format, direction of includes, names in docs
 	@tools/setup.sh lint
 	@tools/format.sh --dry-run --Werror
 	@tools/check_includes.py
+	@tools/check_docs.py
 
 lint: check  ## check, and clang-tidy over every source
 	@tools/setup.sh build test tidy
