@@ -8,7 +8,7 @@ BINARY := build/ringmax
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test test-slow format lint check bench \
-        asan tsan install clean
+        oracles bench-torch asan tsan install clean
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | \
@@ -50,6 +50,12 @@ lint: check  ## check, and clang-tidy over every source
 
 bench: build  ## time from the command to the first training step
 	@bench/first_step.sh
+
+oracles:  ## install torch and transformers for bench-torch (gigabytes)
+	@tools/oracles.sh
+
+bench-torch: build oracles  ## tokens/s beside torch + transformers, in turn
+	@bench/against_torch.py
 
 asan: setup  ## unit and cpu tests under AddressSanitizer and UBSan
 	@tools/build.sh asan all
