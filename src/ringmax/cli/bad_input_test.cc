@@ -160,6 +160,16 @@ TEST_F(BadInputOfTrain, OutputDirectoryOfSomethingElse) {
             HasSubstr("choose another run_name")));
 }
 
+TEST_F(BadInputOfTrain, MoreThanTheMachineCanHold) {
+  // Terabytes, whatever machine this is.
+  EXPECT_THAT(
+      refused({"model_name=llama3.1-8b", "max_target_length=1048576",
+               "ici_context_parallelism=8", "per_device_batch_size=16"}),
+      AllOf(HasSubstr("model_name=llama3.1-8b max_target_length=1048576"),
+            HasSubstr("the step needs about"), HasSubstr("GB to give"),
+            HasSubstr("Train a smaller model")));
+}
+
 TEST_F(BadInputOfTrain, RemoteStorage) {
   EXPECT_THAT(refused({"base_output_directory=gs://bucket/runs"}),
               AllOf(HasSubstr("base_output_directory=gs://bucket/runs"),
