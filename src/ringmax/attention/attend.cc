@@ -66,23 +66,19 @@ class Ring {
     const Value ring = graph::full_like(device_, static_cast<double>(size_));
     return graph::remainder(device_ + static_cast<double>(size_ - shift), ring);
   }
-  // The payload of `step`, from where the step before left it. Devices that
-  // have no use for it get zeros, of which they see no key.
-  Value send(Value payload, const RingStep& step) const {
-    if (step.hop == 0) return payload;
-    return permute(payload, step.source_target_pairs);
-  }
-  // Gradients cross every device on their way, so they go in whole rotations.
-  Value rotate(Value x, std::int64_t hop) const {
-    return hop == 0 ? x : permute(x, rotation(size_, hop));
+  // The payload of `step`, from home or from where the step before left it.
+  // Devices that have no use for it get zeros, of which they see no key.
+  Value bring(Value home, Value payload, const RingStep& step) const {
+    if (step.hop == 0) return home;
+    return permute(step.from_home ? home : payload, step.source_target_pairs);
   }
 
- private:
   Value permute(Value x, const SourceTargetPairs& pairs) const {
     const Scope scope(g_, "ring_send");
     return graph::collective_permute(x, axis_, pairs);
   }
 
+ private:
   Graph& g_;
   std::string axis_;
   std::int64_t size_;
@@ -109,11 +105,12 @@ Local forward_shard(Graph& g, Value q_BSHD, Value k_BTKD, Value v_BTKV,
                          blockwise);
   } else {
     const auto keys = static_cast<double>(k_BTKD.dim(1));
-    const std::vector<RingStep>& steps = schedule.steps;
-    if (!steps.empty()) kv = ring.send(kv, steps[0]);
+    const std::vector<RingStep>& steps = schedule.tracks.front().steps;
+    const Value home = kv;
+    if (!steps.empty()) kv = ring.bring(home, kv, steps[0]);
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const Value next =
-          i + 1 < steps.size() ? ring.send(kv, steps[i + 1]) : Value{};
+          i + 1 < steps.size() ? ring.bring(home, kv, steps[i + 1]) : Value{};
       state = attend_shard(state, q, kv, q_start,
                            ring.shard(steps[i].shift) * keys, blockwise);
       kv = next;
@@ -161,19 +158,26 @@ LocalGradients backward_shard(Graph& g, Value q_BSHD, Value k_BTKD,
     }
   } else {
     const auto keys = static_cast<double>(k_BTKD.dim(1));
-    gradients.dkv_BKTE = zeros(kv);
-    const std::vector<RingStep>& steps = schedule.steps;
-    if (!steps.empty()) kv = ring.send(kv, steps[0]);
+    const std::vector<RingStep>& steps = schedule.tracks.front().steps;
+    const Value home = kv;
+    Value home_gradient = zeros(kv);
+    if (!steps.empty()) kv = ring.bring(home, kv, steps[0]);
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      const bool last = i + 1 == steps.size();
-      const Value next = last ? Value{} : ring.send(kv, steps[i + 1]);
+      const RingStep& step = steps[i];
+      const Value next =
+          i + 1 < steps.size() ? ring.bring(home, kv, steps[i + 1]) : Value{};
+      if (step.from_home) gradients.dkv_BKTE = zeros(kv);
       gradients =
           attend_shard_backward(gradients, q, kv, dout, lse, delta, q_start,
-                                ring.shard(steps[i].shift) * keys, blockwise);
-      gradients.dkv_BKTE = ring.rotate(
-          gradients.dkv_BKTE, last ? schedule.home_hop() : steps[i + 1].hop);
+                                ring.shard(step.shift) * keys, blockwise);
+      if (step.gradient_hop != 0) {
+        gradients.dkv_BKTE =
+            ring.permute(gradients.dkv_BKTE, step.gradient_pairs);
+      }
+      if (step.ends_trip) home_gradient = home_gradient + gradients.dkv_BKTE;
       kv = next;
     }
+    gradients.dkv_BKTE = home_gradient;
   }
   const Value dkv = graph::transpose(gradients.dkv_BKTE, {0, 2, 1, 3});
   return {graph::convert(join_heads(gradients.dq_BKGSD), q_BSHD.dtype()),

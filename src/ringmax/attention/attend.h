@@ -10,8 +10,8 @@
 // Ring: the steps of the RingSchedule of mask and lengths. One payload (key and
 // value side by side) is sent at most R - 1 times forward, each send issued
 // before the compute that hides it, and only to devices that need it. Backward
-// the payload goes round again, and the float32 gradient of each key/value
-// shard travels with it, in whole rotations, and comes home with the R-th send.
+// the payload goes round again, and the float32 gradient that other devices add
+// to a key/value shard travels with it and comes home after the last of them.
 // (Liu, Zaharia, Abbeel 2023.)
 #ifndef RINGMAX_ATTENTION_ATTEND_H_
 #define RINGMAX_ATTENTION_ATTEND_H_

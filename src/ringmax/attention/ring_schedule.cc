@@ -1,6 +1,7 @@
 #include "ringmax/attention/ring_schedule.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "ringmax/base/error.h"
@@ -8,26 +9,143 @@
 namespace ringmax::attention {
 namespace {
 
-std::int64_t sum(const std::vector<std::int64_t>& values) {
+using Counts = std::vector<std::int64_t>;
+using Runs = std::vector<PositionRun>;
+
+std::int64_t sum(const Counts& values) {
   return std::accumulate(values.begin(), values.end(), std::int64_t{0});
 }
 
-std::int64_t visible_pairs(const Mask& mask,
-                           const std::vector<PositionRange>& queries,
-                           const std::vector<PositionRange>& keys) {
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// The shortest way round: in (-R / 2, R / 2].
+std::int64_t shortest(std::int64_t hop, std::int64_t ring) {
+  const std::int64_t forward = ((hop % ring) + ring) % ring;
+  return 2 * forward > ring ? forward - ring : forward;
+}
+
+std::int64_t visible_pairs(const Mask& mask, const Runs& queries,
+                           const Runs& keys) {
   std::int64_t pairs = 0;
-  for (const PositionRange& q : queries) {
-    for (const PositionRange& k : keys) pairs += mask.count(q, k);
+  for (const PositionRun& q : queries) {
+    const PositionRange hull = mask.key_hull(q);
+    for (const PositionRun& k : keys) {
+      if (k.last() < hull.begin || k.first >= hull.end) continue;
+      pairs += mask.count(q, k);
+    }
   }
   return pairs;
+}
+
+// The real positions of some slots of a shard.
+Runs real_runs_of(const Layout& layout, std::int64_t shard,
+                  const PositionRange& slots) {
+  Runs result;
+  for (const SlotFormula& f : layout.formulas()) {
+    const std::int64_t from = std::max(f.slot, slots.begin);
+    const std::int64_t to = std::min(f.slot + f.count, slots.end);
+    if (from >= to) continue;
+    PositionRun run = f.of_shard(shard).part(from - f.slot, to - from);
+    if (run.first >= layout.tokens()) continue;
+    run.count =
+        std::min(run.count, (layout.tokens() - 1 - run.first) / run.stride + 1);
+    result.push_back(run);
+  }
+  return result;
+}
+
+// Sends of the trip steps[begin, end), payload and gradients. Going back from
+// its last step, a shard is wanted while a device that it has yet to reach
+// works with it; going on, its gradient moves once a device has worked with it.
+void plan_trip(std::vector<RingStep>& steps, std::size_t begin, std::size_t end,
+               std::int64_t ring) {
+  const auto owner = [&](const RingStep& step, std::int64_t device) {
+    return index((device - step.shift + ring) % ring);
+  };
+  const auto transfers = [&](const RingStep& step, std::int64_t hop,
+                             bool by_source, const std::vector<bool>& shards) {
+    SourceTargetPairs pairs;
+    if (hop == 0) return pairs;
+    for (const auto& [source, target] : rotation(ring, hop)) {
+      if (shards[owner(step, by_source ? source : target)]) {
+        pairs.emplace_back(source, target);
+      }
+    }
+    return pairs;
+  };
+  std::vector<bool> wanted(index(ring), false);
+  for (std::size_t i = end; i-- > begin;) {
+    for (std::int64_t d = 0; d < ring; ++d) {
+      if (steps[i].active(d)) wanted[owner(steps[i], d)] = true;
+    }
+    const std::int64_t from = i == begin ? 0 : steps[i - 1].shift;
+    steps[i].from_home = i == begin;
+    steps[i].hop = shortest(steps[i].shift - from, ring);
+    steps[i].source_target_pairs =
+        transfers(steps[i], steps[i].hop, false, wanted);
+  }
+  std::vector<bool> added(index(ring), false);
+  for (std::size_t i = begin; i < end; ++i) {
+    for (std::int64_t d = 0; d < ring; ++d) {
+      if (steps[i].active(d)) added[owner(steps[i], d)] = true;
+    }
+    steps[i].ends_trip = i + 1 == end;
+    const std::int64_t to = steps[i].ends_trip ? 0 : steps[i + 1].shift;
+    steps[i].gradient_hop = shortest(to - steps[i].shift, ring);
+    steps[i].gradient_pairs =
+        transfers(steps[i], steps[i].gradient_hop, true, added);
+  }
+}
+
+void plan_trips(std::vector<RingStep>& steps, std::int64_t ring) {
+  std::size_t begin = 0;
+  for (std::size_t i = 1; i <= steps.size(); ++i) {
+    if (i < steps.size()) {
+      // What is at home needs no trip, and a tie goes on with the trip: it
+      // keeps the ring a ring.
+      const std::int64_t from_home = std::abs(shortest(steps[i].shift, ring));
+      const std::int64_t from_before =
+          std::abs(shortest(steps[i].shift - steps[i - 1].shift, ring));
+      const bool starts = steps[i - 1].shift == 0 || from_home < from_before;
+      if (!starts) continue;
+    }
+    plan_trip(steps, begin, i, ring);
+    begin = i;
+  }
+}
+
+RingTrack make_track(const Mask& mask, const std::vector<Runs>& queries,
+                     const Layout& keys, const PositionRange& key_slots,
+                     int direction) {
+  const std::int64_t ring = keys.shards();
+  RingTrack track;
+  track.direction = direction;
+  track.key_slots = key_slots;
+  std::vector<Runs> key_runs;
+  for (std::int64_t d = 0; d < ring; ++d) {
+    key_runs.push_back(real_runs_of(keys, d, key_slots));
+  }
+  for (std::int64_t distance = 0; distance < ring; ++distance) {
+    RingStep step;
+    step.shift = direction > 0 ? distance : (ring - distance) % ring;
+    for (std::int64_t d = 0; d < ring; ++d) {
+      const std::int64_t owner = (d - step.shift + ring) % ring;
+      step.pairs.push_back(
+          visible_pairs(mask, queries[index(d)], key_runs[index(owner)]));
+    }
+    if (step.total_pairs() > 0) track.steps.push_back(std::move(step));
+  }
+  plan_trips(track.steps, ring);
+  return track;
 }
 
 }  // namespace
 
 SourceTargetPairs rotation(std::int64_t ring_size, std::int64_t by) {
+  const std::int64_t forward = ((by % ring_size) + ring_size) % ring_size;
   SourceTargetPairs pairs;
   for (std::int64_t device = 0; device < ring_size; ++device) {
-    pairs.emplace_back(device, (device + by) % ring_size);
+    pairs.emplace_back(device, (device + forward) % ring_size);
   }
   return pairs;
 }
@@ -42,15 +160,35 @@ std::vector<std::int64_t> RingStep::active_devices() const {
 
 std::int64_t RingStep::total_pairs() const { return sum(pairs); }
 
-std::int64_t RingSchedule::steps_sent() const {
+std::int64_t RingTrack::steps_sent() const {
   return std::count_if(steps.begin(), steps.end(),
                        [](const RingStep& step) { return step.hop != 0; });
 }
 
+bool RingTrack::is_rotation() const {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto ring = static_cast<std::int64_t>(steps[i].pairs.size());
+    const std::int64_t distance = static_cast<std::int64_t>(i);
+    if (steps[i].shift != (direction * distance + ring) % ring) return false;
+    if (i > 1 && steps[i].from_home) return false;
+  }
+  return true;
+}
+
+std::int64_t RingSchedule::steps_sent() const {
+  std::int64_t sent = 0;
+  for (const RingTrack& track : tracks) sent += track.steps_sent();
+  return sent;
+}
+
 std::vector<std::int64_t> RingSchedule::pairs_per_device() const {
-  std::vector<std::int64_t> result(static_cast<std::size_t>(ring_size), 0);
-  for (const RingStep& step : steps) {
-    for (std::size_t d = 0; d < result.size(); ++d) result[d] += step.pairs[d];
+  Counts result(index(ring_size), 0);
+  for (const RingTrack& track : tracks) {
+    for (const RingStep& step : track.steps) {
+      for (std::size_t d = 0; d < result.size(); ++d) {
+        result[d] += step.pairs[d];
+      }
+    }
   }
   return result;
 }
@@ -60,20 +198,15 @@ std::int64_t RingSchedule::total_pairs() const {
 }
 
 double RingSchedule::max_over_mean() const {
-  const std::vector<std::int64_t> pairs = pairs_per_device();
+  const Counts pairs = pairs_per_device();
   const std::int64_t total = sum(pairs);
   if (total == 0) return 1;
   return static_cast<double>(*std::max_element(pairs.begin(), pairs.end())) *
          static_cast<double>(ring_size) / static_cast<double>(total);
 }
 
-std::int64_t RingSchedule::home_hop() const {
-  if (steps.empty()) return 0;
-  return (ring_size - steps.back().shift) % ring_size;
-}
-
 RingSchedule make_ring_schedule(const Mask& mask, const Layout& queries,
-                                const Layout& keys) {
+                                const Layout& keys, RingOptions options) {
   const std::int64_t ring = queries.shards();
   if (keys.shards() != ring) {
     fail_invalid(
@@ -81,45 +214,20 @@ RingSchedule make_ring_schedule(const Mask& mask, const Layout& queries,
         "and {}",
         ring, keys.shards());
   }
-  std::vector<std::vector<PositionRange>> query_ranges;
-  std::vector<std::vector<PositionRange>> key_ranges;
+  mask.check_shape(queries.tokens(), keys.tokens());
+  std::vector<Runs> query_runs;
   for (std::int64_t d = 0; d < ring; ++d) {
-    query_ranges.push_back(queries.real_ranges(d));
-    key_ranges.push_back(keys.real_ranges(d));
+    query_runs.push_back(queries.real_runs(d));
   }
   RingSchedule schedule;
   schedule.ring_size = ring;
-  std::int64_t at = 0;
-  for (std::int64_t shift = 0; shift < ring; ++shift) {
-    RingStep step;
-    step.shift = shift;
-    for (std::int64_t d = 0; d < ring; ++d) {
-      const std::int64_t owner = (d - shift + ring) % ring;
-      step.pairs.push_back(
-          visible_pairs(mask, query_ranges[static_cast<std::size_t>(d)],
-                        key_ranges[static_cast<std::size_t>(owner)]));
-    }
-    if (step.total_pairs() == 0) continue;
-    step.hop = shift - at;
-    at = shift;
-    schedule.steps.push_back(std::move(step));
-  }
-  // From the last step back, a shard is wanted as long as some device that it
-  // has yet to reach works with it.
-  std::vector<bool> wanted(static_cast<std::size_t>(ring), false);
-  for (auto step = schedule.steps.rbegin(); step != schedule.steps.rend();
-       ++step) {
-    for (std::int64_t d = 0; d < ring; ++d) {
-      const std::int64_t owner = (d - step->shift + ring) % ring;
-      if (step->active(d)) wanted[static_cast<std::size_t>(owner)] = true;
-    }
-    if (step->hop == 0) continue;
-    for (const auto& [source, target] : rotation(ring, step->hop)) {
-      const std::int64_t owner = (target - step->shift + ring) % ring;
-      if (wanted[static_cast<std::size_t>(owner)]) {
-        step->source_target_pairs.emplace_back(source, target);
-      }
-    }
+  const std::int64_t slots = keys.shard_tokens();
+  if (options.bidirectional && slots > 1 && ring > 1) {
+    schedule.tracks = {
+        make_track(mask, query_runs, keys, {0, slots / 2}, 1),
+        make_track(mask, query_runs, keys, {slots / 2, slots}, -1)};
+  } else {
+    schedule.tracks = {make_track(mask, query_runs, keys, {0, slots}, 1)};
   }
   return schedule;
 }

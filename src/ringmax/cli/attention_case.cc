@@ -127,6 +127,17 @@ void check_settings(const CaseSettings& settings,
         "q is {}: F64 is computed by kernel=reference only, not by kernel={}",
         q.to_string(), name_of(kCaseKernels, settings.kernel));
   }
+  const bool plain = settings.mask.kind() == attention::Mask::Kind::kFull ||
+                     settings.mask.kind() == attention::Mask::Kind::kCausal;
+  if (!reference && !plain) {
+    problems.add(
+        "mask={} is not supported by kernel={} yet; valid are full and causal",
+        settings.mask.to_string(), name_of(kCaseKernels, settings.kernel));
+  }
+  if (settings.layout != attention::LayoutKind::kContiguous) {
+    problems.add("layout={} is not supported yet; valid is contiguous",
+                 attention::layout_name(settings.layout));
+  }
   if (ring > q.dims[1] || ring > k.dims[1]) {
     problems.add(
         "context_parallel={} is more than the {} queries or the {} keys; every "
@@ -201,7 +212,8 @@ CaseResult run_reference(const CaseSettings& settings,
     put("dv", v.dims, q.dtype, made.dv);
   }
   result.pairs_per_device = {
-      settings.mask.count({0, in.queries}, {0, in.keys})};
+      settings.mask.count(attention::PositionRange{0, in.queries},
+                          attention::PositionRange{0, in.keys})};
   return result;
 }
 
@@ -236,7 +248,7 @@ void count_work(const CaseSettings& settings,
   result.ring_steps_sent = schedule.steps_sent();
   std::vector<std::int64_t> sent(
       static_cast<std::size_t>(settings.context_parallel));
-  for (const attention::RingStep& step : schedule.steps) {
+  for (const attention::RingStep& step : schedule.tracks.front().steps) {
     for (const auto& [source, target] : step.source_target_pairs) {
       sent[static_cast<std::size_t>(source)] += shard_bytes;
     }

@@ -322,7 +322,8 @@ std::vector<std::string> check_case(const Case& c,
   const ReferenceInputs& in = c.inputs;
   const std::int64_t row_width = in.query_heads * in.head_dim;
   for (std::int64_t i = 0; i < in.queries && !result.dq.empty(); ++i) {
-    if (c.mask.count({i, i + 1}, {0, in.keys}) > 0) continue;
+    if (c.mask.count(PositionRange{i, i + 1}, PositionRange{0, in.keys}) > 0)
+      continue;
     for (std::int64_t n = 0; n < in.batch * row_width; ++n) {
       const std::int64_t at =
           (n / row_width * in.queries + i) * row_width + n % row_width;
