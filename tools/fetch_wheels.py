@@ -42,7 +42,8 @@ def download(wheel, directory):
         sys.executable, "-m", "pip", "download", "--quiet",
         "--disable-pip-version-check", "--no-deps", "--no-cache-dir",
         "--only-binary=:all:", "--require-hashes",
-        "--platform", "manylinux_2_27_x86_64", "--python-version", "3.11",
+        "--platform", "manylinux_2_27_x86_64",
+        "--platform", "manylinux_2_31_x86_64", "--python-version", "3.11",
         "--implementation", "cp", "--abi", "cp311", "--abi", "none",
         "--dest", str(directory), "--requirement", str(requirements),
     ]  # fmt: skip
@@ -156,7 +157,7 @@ def main():
             fresh.rename(destination)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-    print(f"set-up: {destination} holds the headers and the plugin")
+    print(f"set-up: {destination} holds the headers and the plugins")
 
 
 if __name__ == "__main__":
