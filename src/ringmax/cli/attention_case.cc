@@ -296,7 +296,8 @@ CaseResult run_on_devices(const CaseSettings& settings,
   options.num_partitions = ring;
   pjrt::set_cpu_collective_timeouts(options, 1);
   const train::Program program(g, client.compile(result.program, options));
-  result.temporaries_bytes = program.executable().memory_stats().temporaries;
+  result.temporaries_bytes =
+      program.executable().executable().memory_stats().temporaries;
 
   std::vector<train::DeviceArray> uploaded;
   for (const HostArray& argument : arguments) {
@@ -309,9 +310,9 @@ CaseResult run_on_devices(const CaseSettings& settings,
     const std::string& name = g.results()[i].name;
     const bool of_keys = name == "dk" || name == "dv";
     const bool statistic = name == "lse" || name == "max_logits";
-    result.tensors[name] = resize_tokens(train::download(out[i], mesh),
-                                         of_keys ? how.keys : how.queries)
-                               .convert(statistic ? DType::kF32 : result_dtype);
+    result.tensors[name] =
+        resize_tokens(train::download(out[i]), of_keys ? how.keys : how.queries)
+            .convert(statistic ? DType::kF32 : result_dtype);
   }
   const std::int64_t shard_bytes =
       (arguments[1].shape().bytes() + arguments[2].shape().bytes()) / ring;

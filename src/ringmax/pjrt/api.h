@@ -40,11 +40,13 @@ class Api {
   bool has(std::size_t offset) const;
 
   // Use through RINGMAX_PJRT_CALL. Throws kUnimplemented, or the plugin's
-  // error.
+  // error, under the name `origin` where that is given.
   template <typename Args>
-  void call(std::size_t offset, const char* function, Args& args) const {
+  void call(std::size_t offset, const char* function, Args& args,
+            const char* origin = nullptr) const {
     using Function = PJRT_Error* (*)(Args*);
-    check(entry<Function>(offset, function)(&args), function);
+    check(entry<Function>(offset, function)(&args),
+          origin == nullptr ? function : origin);
   }
 
   // Throws when `error` is not null, and frees it. `function` names the call

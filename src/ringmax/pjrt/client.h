@@ -1,113 +1,94 @@
-// A PJRT client and what it makes: devices, buffers, loaded executables.
-//
-// RAII handles over the C API, movable, each keeping the client alive. Calls
-// do not block unless they say so: buffers become ready later, and an error of
-// an execution surfaces when a result is awaited.
+// A client of a plugin: its devices, and the door to programs and buffers.
 #ifndef RINGMAX_PJRT_CLIENT_H_
 #define RINGMAX_PJRT_CLIENT_H_
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <span>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ringmax/base/array.h"
+#include "ringmax/pjrt/buffer.h"
 #include "ringmax/pjrt/compile_options.h"
+#include "ringmax/pjrt/device.h"
+#include "ringmax/pjrt/executable.h"
 #include "ringmax/pjrt/named_value.h"
 #include "ringmax/pjrt/plugin.h"
-
-struct PJRT_Buffer;
-struct PJRT_Device;
-struct PJRT_LoadedExecutable;
+#include "ringmax/pjrt/topology.h"
 
 namespace ringmax::pjrt {
 
-struct ClientHandle;
-
-// A device array on one device.
-class Buffer {
- public:
-  Buffer() = default;
-  Buffer(std::shared_ptr<ClientHandle> client, PJRT_Buffer* buffer);
-  ~Buffer();
-  Buffer(Buffer&& other) noexcept;
-  Buffer& operator=(Buffer&& other) noexcept;
-
-  bool valid() const { return buffer_ != nullptr; }
-  PJRT_Buffer* get() const { return buffer_; }
-  Shape shape() const;
-  // Blocks until the values are there, and copies them.
-  HostArray to_host() const;
-  // Blocks; throws the error of the execution that made it.
-  void await() const;
-
- private:
-  std::shared_ptr<ClientHandle> client_;
-  PJRT_Buffer* buffer_ = nullptr;
+// The store that the processes of a multi-process client meet through. The
+// functions are called from threads of the plugin; what they throw reaches it
+// as an error.
+struct KeyValueStore {
+  // Blocks until the key is there; throws at the time limit.
+  std::function<std::string(std::string_view key,
+                            std::chrono::milliseconds timeout)>
+      get;
+  // Does not block.
+  std::function<std::optional<std::string>(std::string_view key)> try_get;
+  std::function<void(std::string_view key, std::string_view value)> put;
 };
 
-// Bytes of one device, from the compiled program.
-struct MemoryStats {
-  std::int64_t code = 0;
-  std::int64_t arguments = 0;
-  std::int64_t outputs = 0;
-  std::int64_t aliased = 0;
-  std::int64_t temporaries = 0;
+struct ClientOptions {
+  // Plugin's own; the CPU plugin knows cpu_device_count, asynchronous and
+  // process_id.
+  NamedValues values;
+  std::optional<KeyValueStore> key_value_store;
 };
 
-class Executable {
- public:
-  Executable() = default;
-  Executable(std::shared_ptr<ClientHandle> client,
-             PJRT_LoadedExecutable* executable);
-  ~Executable();
-  Executable(Executable&& other) noexcept;
-  Executable& operator=(Executable&& other) noexcept;
-
-  bool valid() const { return executable_ != nullptr; }
-  // Ids of the addressable devices it runs on, in the order of execute()'s
-  // lists.
-  std::vector<std::int64_t> device_ids() const;
-  std::size_t output_count() const;
-  // arguments[d] are those of the d-th addressable device. Buffers of donated
-  // parameters are consumed. Does not wait for the results.
-  std::vector<std::vector<Buffer>> execute(
-      const std::vector<std::vector<const Buffer*>>& arguments) const;
-  std::string serialize() const;
-  MemoryStats memory_stats() const;
-
- private:
-  std::shared_ptr<ClientHandle> client_;
-  PJRT_LoadedExecutable* executable_ = nullptr;
-};
-
+// A shared handle. The client lives as long as anything made from it.
 class Client {
  public:
-  Client(const Plugin& plugin, const NamedValues& options);
+  static Client create(const Plugin& plugin, const ClientOptions& options = {});
 
-  std::string platform_name() const;
-  std::string platform_version() const;
-  std::int64_t process_index() const;
-  // Devices of all processes, and those of this one.
-  std::size_t device_count() const;
-  std::size_t addressable_device_count() const;
-  std::vector<std::int64_t> addressable_device_ids() const;
+  const Plugin& plugin() const;
+  const std::string& platform_name() const;
+  const std::string& platform_version() const;
+  int process_index() const;
 
-  // Copies before it returns. `device` indexes the addressable devices.
-  Buffer to_device(const HostArray& array, std::size_t device) const;
-  Executable compile(const std::string& stablehlo,
-                     const CompileOptions& options) const;
-  Executable deserialize(const std::string& serialized) const;
-  const Plugin& plugin() const { return plugin_; }
+  // All devices of the job, and those of this process, each ascending by id.
+  const std::vector<Device>& devices() const;
+  const std::vector<Device>& addressable_devices() const;
+  // Throws kInvalidArgument when there is no such device.
+  const Device& device(int id) const;
+
+  // Topology of this client's devices.
+  Topology topology() const;
+
+  // Compiles MLIR text (StableHLO and Shardy) and loads it. Throws kPlugin with
+  // the compiler's text; kResourceExhausted when the devices cannot hold it.
+  LoadedExecutable compile(std::string_view mlir,
+                           const CompileOptions& options) const;
+  // Loads what Executable::serialize gave, of the same plugin and machine.
+  LoadedExecutable deserialize(std::string_view bytes) const;
+  // Loads an executable that was compiled for a topology like this client's.
+  LoadedExecutable load(const Executable& executable) const;
+
+  // Starts a copy of `array` (dense, row major) to an addressable device.
+  // Throws kInvalidArgument for a device of another process.
+  Buffer to_device(const HostArray& array, int device_id,
+                   HostUse use = HostUse::kDuringCall) const;
+
+  // Throws kUnimplemented where the plugin does not count (the CPU plugin).
+  DeviceMemoryStats memory_stats(int device_id) const;
+
+  // For the sources of this room.
+  explicit Client(std::shared_ptr<const ClientState> state)
+      : state_(std::move(state)) {}
+  const std::shared_ptr<const ClientState>& state() const { return state_; }
 
  private:
-  Plugin plugin_;
-  std::shared_ptr<ClientHandle> handle_;
+  std::shared_ptr<const ClientState> state_;
 };
 
-// A client of the plugin that find_plugin() answers, with `cpu_devices` virtual
-// devices.
+// A client of the CPU plugin that find_plugin() answers, with `cpu_devices`
+// virtual devices.
 Client cpu_client(const std::string& plugin_path, std::int64_t cpu_devices);
 
 }  // namespace ringmax::pjrt

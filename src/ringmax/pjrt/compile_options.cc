@@ -1,99 +1,108 @@
 #include "ringmax/pjrt/compile_options.h"
 
 #include <algorithm>
-#include <cstring>
-#include <string_view>
+#include <cstddef>
+#include <set>
+
+#include "ringmax/base/error.h"
+#include "ringmax/base/proto.h"
 
 namespace ringmax::pjrt {
 namespace {
 
-// The few parts of the protocol buffer wire format that are needed
-// (protobuf.dev, "Encoding").
-class ProtoWriter {
- public:
-  void varint(int field, std::int64_t value) {
-    tag(field, 0);
-    raw_varint(static_cast<std::uint64_t>(value));
-  }
-  void bytes(int field, std::string_view value) {
-    tag(field, 2);
-    raw_varint(value.size());
-    out_ += value;
-  }
-  void fixed64(int field, double value) {
-    tag(field, 1);
-    char raw[sizeof(value)];
-    std::memcpy(raw, &value, sizeof(value));
-    out_.append(raw, sizeof(raw));
-  }
-  const std::string& text() const { return out_; }
+// Field numbers, by message.
+namespace compile_options {
+constexpr int kBuildOptions = 3;
+constexpr int kEnvOptionOverrides = 7;
+}  // namespace compile_options
+namespace build_options {
+constexpr int kDeviceOrdinal = 1;
+constexpr int kNumReplicas = 4;
+constexpr int kNumPartitions = 5;
+constexpr int kUseSpmdPartitioning = 6;
+constexpr int kDeviceAssignment = 9;
+constexpr int kUseShardyPartitioner = 19;
+}  // namespace build_options
+namespace assignment {
+constexpr int kReplicaCount = 1;
+constexpr int kComputationCount = 2;
+constexpr int kComputationDevices = 3;
+constexpr int kReplicaDeviceIds = 1;
+}  // namespace assignment
+constexpr int kMapKey = 1;
+constexpr int kMapValue = 2;
 
- private:
-  void tag(int field, int wire_type) {
-    raw_varint(static_cast<std::uint64_t>(field) << 3 |
-               static_cast<std::uint64_t>(wire_type));
-  }
-  void raw_varint(std::uint64_t value) {
-    while (value >= 0x80) {
-      out_ += static_cast<char>(value | 0x80);
-      value >>= 7;
-    }
-    out_ += static_cast<char>(value);
-  }
-  std::string out_;
-};
-
-std::string device_assignment_proto(const std::vector<std::int64_t>& ids) {
-  ProtoWriter proto;
-  proto.varint(1, 1);                                      // replica_count
-  proto.varint(2, static_cast<std::int64_t>(ids.size()));  // computation_count
+// One replica of as many computations as there are partitions.
+ProtoWriter encode_assignment(const std::vector<std::int64_t>& ids) {
+  ProtoWriter writer;
+  writer.varint(assignment::kReplicaCount, 1);
+  writer.varint(assignment::kComputationCount,
+                static_cast<std::int64_t>(ids.size()));
   for (const std::int64_t id : ids) {
-    ProtoWriter computation;
-    computation.varint(1, id);  // replica_device_ids
-    proto.bytes(3, computation.text());
+    ProtoWriter devices;
+    devices.varint(assignment::kReplicaDeviceIds, id);
+    writer.message(assignment::kComputationDevices, devices);
   }
-  return proto.text();
+  return writer;
 }
 
-std::string override_proto(const OptionOverride& value) {
-  ProtoWriter proto;
-  if (const auto* text = std::get_if<std::string>(&value)) {
-    proto.bytes(1, *text);
-  } else if (const auto* flag = std::get_if<bool>(&value)) {
-    proto.varint(2, *flag ? 1 : 0);
-  } else if (const auto* number = std::get_if<std::int64_t>(&value)) {
-    proto.varint(3, *number);
-  } else {
-    proto.fixed64(4, std::get<double>(value));
+ProtoWriter encode_override(const OptionOverride& value) {
+  ProtoWriter writer;
+  struct Visitor {
+    ProtoWriter& to;
+    void operator()(const std::string& v) { to.bytes(1, v); }
+    void operator()(bool v) { to.varint(2, v ? 1 : 0); }
+    void operator()(std::int64_t v) { to.varint(3, v); }
+    void operator()(double v) { to.real(4, v); }
+  };
+  std::visit(Visitor{writer}, value);
+  return writer;
+}
+
+void check(const CompileOptions& options) {
+  if (options.num_partitions < 1) {
+    fail_invalid("compile options: {} partitions; there must be at least 1",
+                 options.num_partitions);
   }
-  return proto.text();
+  const std::vector<std::int64_t>& ids = options.device_assignment;
+  if (ids.empty()) return;
+  const std::set<std::int64_t> distinct(ids.begin(), ids.end());
+  const auto needed = static_cast<std::size_t>(options.num_partitions);
+  if (ids.size() != needed || distinct.size() != needed) {
+    fail_invalid(
+        "device assignment names {} devices, {} of them distinct; {} "
+        "partitions need as many distinct ones",
+        ids.size(), distinct.size(), options.num_partitions);
+  }
 }
 
 }  // namespace
 
 std::string CompileOptions::serialize() const {
+  check(*this);
   ProtoWriter build;
-  build.varint(1, -1);  // device_ordinal: not set
-  build.varint(4, 1);   // num_replicas
-  build.varint(5, num_partitions);
+  build.varint(build_options::kDeviceOrdinal, -1);  // not set
+  build.varint(build_options::kNumReplicas, 1);
+  build.varint(build_options::kNumPartitions, num_partitions);
   if (num_partitions > 1) {
-    build.varint(6, 1);  // use_spmd_partitioning
+    build.varint(build_options::kUseSpmdPartitioning, 1);
   }
   if (!device_assignment.empty()) {
-    build.bytes(9, device_assignment_proto(device_assignment));
+    build.message(build_options::kDeviceAssignment,
+                  encode_assignment(device_assignment));
   }
   if (num_partitions > 1) {
-    build.varint(19, 1);  // use_shardy_partitioner
+    build.varint(build_options::kUseShardyPartitioner, 1);
   }
-  ProtoWriter options;
-  options.bytes(3, build.text());  // executable_build_options
+  ProtoWriter top;
+  top.message(compile_options::kBuildOptions, build);
   for (const auto& [name, value] : overrides) {
     ProtoWriter entry;
-    entry.bytes(1, name);
-    entry.bytes(2, override_proto(value));
-    options.bytes(7, entry.text());  // env_option_overrides
+    entry.bytes(kMapKey, name);
+    entry.message(kMapValue, encode_override(value));
+    top.message(compile_options::kEnvOptionOverrides, entry);
   }
-  return options.text();
+  return top.data();
 }
 
 void set_cpu_collective_timeouts(CompileOptions& options,

@@ -14,6 +14,7 @@
 #include "ringmax/base/error.h"
 #include "ringmax/base/file.h"
 #include "ringmax/base/log.h"
+#include "ringmax/base/sha256.h"
 #include "ringmax/hw/host.h"
 
 namespace ringmax::pjrt {
@@ -23,12 +24,11 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "ringmax executable 1\n";
 constexpr std::size_t kMaxFiles = 64;
-// Two 64-bit hashes in hexadecimal.
+// Of 32 hexadecimal digits.
 constexpr std::string_view kSuffix = ".executable";
 constexpr std::size_t kNameLength = 32 + kSuffix.size();
 
-// FNV-1a, 64 bits; two of them with different offsets make a key. The cache is
-// the user's own, so accidents are what to guard against, not attacks.
+// FNV-1a, 64 bits: tells whether a file is whole.
 std::uint64_t fnv(std::string_view text, std::uint64_t hash) {
   for (const char c : text) {
     hash ^= static_cast<unsigned char>(c);
@@ -36,8 +36,7 @@ std::uint64_t fnv(std::string_view text, std::uint64_t hash) {
   }
   return hash;
 }
-constexpr std::uint64_t kOffsetA = 0xcbf29ce484222325u;
-constexpr std::uint64_t kOffsetB = 0x6c62272e07bb0142u;
+constexpr std::uint64_t kOffset = 0xcbf29ce484222325u;
 
 std::string default_directory() {
   if (const char* xdg = std::getenv("XDG_CACHE_HOME");
@@ -53,7 +52,7 @@ std::string default_directory() {
 
 std::string header_for(std::string_view body) {
   return fmt::format("{}{:016x} {:016x}\n", kMagic, body.size(),
-                     fnv(body, kOffsetA));
+                     fnv(body, kOffset));
 }
 
 // The executable's bytes in a cache file; "" when it is not whole.
@@ -81,6 +80,40 @@ void remove_oldest(const std::string& directory) {
   }
 }
 
+// The plugin's sha256, which takes a second to make: the last one is kept
+// beside the programs, by path, size and time of change. "" for a plugin that
+// is no file (a test's).
+std::string plugin_sha256(const std::string& directory,
+                          const std::string& plugin) {
+  std::error_code error;
+  const auto changed = fs::last_write_time(plugin, error);
+  if (error) return "";
+  const std::string what =
+      fmt::format("{}\n{}\n{}\n", plugin, file_size(plugin),
+                  changed.time_since_epoch().count());
+  const std::string note = join_path(
+      directory, fmt::format("plugin-{:016x}.sha256", fnv(plugin, kOffset)));
+  constexpr std::size_t kDigits = 64;
+  try {
+    if (path_exists(note)) {
+      const std::string text = read_file(note);
+      if (text.size() == what.size() + kDigits && text.starts_with(what)) {
+        return text.substr(what.size());
+      }
+    }
+  } catch (const Error& unreadable) {
+    log_debug("executable cache: {}", unreadable.message());
+  }
+  std::string digest = sha256_of_file(plugin);
+  try {
+    make_directories(directory);
+    atomic_write(note, what + digest);
+  } catch (const Error& unwritable) {
+    log_debug("executable cache: {}", unwritable.message());
+  }
+  return digest;
+}
+
 }  // namespace
 
 ExecutableCache::ExecutableCache(std::string directory) {
@@ -92,20 +125,23 @@ std::string ExecutableCache::path_for(const Client& client,
                                       const std::string& stablehlo,
                                       const CompileOptions& options) const {
   if (directory_.empty()) return "";
-  std::error_code error;
-  const fs::path plugin(client.plugin().path());
-  const auto changed = fs::last_write_time(plugin, error);
-  const std::string key =
-      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", RINGMAX_VERSION,
-                  plugin.string(), error ? 0 : fs::file_size(plugin, error),
-                  changed.time_since_epoch().count(), client.platform_version(),
-                  client.device_count(), fmt::join(hw::cpu_features(), ","),
-                  options.serialize());
-  const auto name = [&](std::uint64_t offset) {
-    return fnv(stablehlo, fnv(key, offset));
-  };
-  return join_path(directory_, fmt::format("{:016x}{:016x}.bin", name(kOffsetA),
-                                           name(kOffsetB)));
+  Sha256 key;
+  key.update(fmt::format("{}\n{}\n{}\n{}\n{}\n", RINGMAX_VERSION,
+                         plugin_sha256(directory_, client.plugin().path()),
+                         client.platform_name(), client.platform_version(),
+                         fmt::join(hw::cpu_features(), ",")));
+  for (const Device& device : client.devices()) {
+    key.update(fmt::format("{} {} {}\n", device.id, device.process_index,
+                           device.kind));
+  }
+  // Lengths keep the parts apart.
+  const std::string bytes = options.serialize();
+  key.update(fmt::format("{} {}\n", bytes.size(), stablehlo.size()));
+  key.update(bytes);
+  key.update(stablehlo);
+  return join_path(directory_,
+                   key.finish().substr(0, kNameLength - kSuffix.size()) +
+                       std::string(kSuffix));
 }
 
 ExecutableCache::Loaded ExecutableCache::load_or_compile(
@@ -125,7 +161,7 @@ ExecutableCache::Loaded ExecutableCache::load_or_compile(
   if (path.empty()) return result;
   try {
     make_directories(directory_);
-    const std::string body = result.executable.serialize();
+    const std::string body = result.executable.executable().serialize();
     atomic_write(path, header_for(body) + body);
     remove_oldest(directory_);
   } catch (const std::exception& error) {

@@ -1,10 +1,11 @@
 // Compiled programs on disk, so that a second run starts at once.
 //
-// The key covers the program text, the options, the plugin file (path, size,
-// time of change), its version, the number of devices and the host's CPU
+// The key covers the program text, the options, the plugin file's sha256, the
+// platform's version, the devices (kinds, ids, processes) and the host's CPU
 // features: XLA:CPU executables hold machine code. A file that is damaged, or
 // that the plugin refuses, is compiled again and replaced. A folder that cannot
-// be written means no cache, never an error.
+// be written, or a plugin that cannot serialize, means no cache, never an
+// error.
 #ifndef RINGMAX_PJRT_EXECUTABLE_CACHE_H_
 #define RINGMAX_PJRT_EXECUTABLE_CACHE_H_
 
@@ -21,13 +22,13 @@ class ExecutableCache {
   explicit ExecutableCache(std::string directory);
 
   struct Loaded {
-    Executable executable;
+    LoadedExecutable executable;
     bool from_cache = false;
   };
   Loaded load_or_compile(const Client& client, const std::string& stablehlo,
                          const CompileOptions& options) const;
 
-  // For tests: the file that a program is kept in; "" without a folder.
+  // The file that a program is kept in; "" without a folder.
   std::string path_for(const Client& client, const std::string& stablehlo,
                        const CompileOptions& options) const;
 

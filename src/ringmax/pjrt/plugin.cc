@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ringmax/base/error.h"
+#include "ringmax/base/installation.h"
 #include "ringmax/base/log.h"
 #include "ringmax/pjrt/api.h"
 
@@ -17,12 +18,6 @@ namespace ringmax::pjrt {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path executable_folder() {
-  std::error_code error;
-  const fs::path binary = fs::read_symlink("/proc/self/exe", error);
-  return error ? fs::path() : binary.parent_path();
-}
 
 bool is_file(const fs::path& path) {
   std::error_code error;
@@ -76,17 +71,6 @@ const PJRT_Api* open_library(const std::string& path) {
 
 ApiVersion client_api_version() { return {PJRT_API_MAJOR, PJRT_API_MINOR}; }
 
-std::vector<std::string> plugin_folders() {
-  std::vector<std::string> folders{std::string(RINGMAX_DEPS_DIR) + "/plugins"};
-  const fs::path beside = executable_folder();
-  if (!beside.empty()) {
-    for (const char* relative : {"../.deps/plugins", "../lib/ringmax"}) {
-      folders.push_back((beside / relative).lexically_normal().string());
-    }
-  }
-  return folders;
-}
-
 std::string find_plugin(const PluginQuery& query) {
   if (!query.explicit_path.empty()) {
     if (is_file(query.explicit_path)) return query.explicit_path;
@@ -105,11 +89,12 @@ std::string find_plugin(const PluginQuery& query) {
          environment);
   }
   std::string tried;
-  for (const std::string& folder : plugin_folders()) {
-    std::string path = folder + "/" + query.file_name;
-    if (is_file(path)) return path;
-    tried += fmt::format("\n  {}", path);
+  for (const fs::path& folder : plugin_directories()) {
+    const fs::path path = folder / query.file_name;
+    if (is_file(path)) return path.string();
+    tried += fmt::format("\n  {}", path.string());
   }
+  if (tried.empty()) tried = " a folder of plugins, but there is none";
   fail(ErrorCode::kNotFound,
        "no PJRT plugin {} found; looked for{}\nrun set-up (`make build`), or "
        "set pjrt_plugin=PATH",
@@ -174,6 +159,27 @@ NamedValues Plugin::attributes() const {
   RINGMAX_PJRT_ARGS(PJRT_Plugin_Attributes_Args, args);
   RINGMAX_PJRT_CALL(*api_, PJRT_Plugin_Attributes, args);
   return from_c_values(args.attributes, args.num_attributes);
+}
+
+Plugin load_tpu_compiler() {
+  constexpr std::pair<const char*, const char*> kVariables[] = {
+      {"TPU_SKIP_MDS_QUERY", "1"},
+      {"TPU_WORKER_HOSTNAMES", "localhost"},
+      // libtpu wants a name here; the topology is given by another.
+      {"TPU_ACCELERATOR_TYPE", "v5p-8"},
+      {"ALLOW_MULTIPLE_LIBTPU_LOAD", "1"},
+      {"TPU_LOG_DIR", "disabled"},
+      {"TPU_MIN_LOG_LEVEL", "3"},
+      {"TPU_STDERR_LOG_LEVEL", "3"},
+  };
+  PluginQuery query;
+  query.file_name = std::string(kTpuPluginFile);
+  query.use_environment = false;
+  const std::string path = find_plugin(query);
+  for (const auto& [name, value] : kVariables) {
+    ::setenv(name, value, /*overwrite=*/0);
+  }
+  return Plugin::load(path);
 }
 
 }  // namespace ringmax::pjrt

@@ -33,17 +33,15 @@ ApiVersion client_api_version();
 struct PluginQuery {
   // Setting `pjrt_plugin`; wins over everything when not empty.
   std::string explicit_path;
-  // Looked for in the plugin folders.
+  // Looked for in base's plugin_directories().
   std::string file_name = std::string(kCpuPluginFile);
   // Whether RINGMAX_PJRT_PLUGIN (a path) is asked next. Leave it out when a
   // certain kind of plugin is needed, as for ahead-of-time compilation.
   bool use_environment = true;
 };
 
-// The folders searched, in order: set-up's, then those beside the binary.
-std::vector<std::string> plugin_folders();
-
-// Path of the plugin file: explicit, environment, folders. Throws kNotFound
+// Path of the plugin file: explicit, environment, base's plugin_directories().
+// Throws kNotFound
 // that lists where it was looked for and how to set `pjrt_plugin=`.
 std::string find_plugin(const PluginQuery& query);
 
@@ -72,6 +70,12 @@ class Plugin {
   explicit Plugin(std::shared_ptr<const Api> api) : api_(std::move(api)) {}
   std::shared_ptr<const Api> api_;
 };
+
+// libtpu as a compiler only, for topologies that are not here: tells it, by its
+// environment variables (those that are set stay), to look for no TPU, ask no
+// metadata server, and share the machine with other libtpu processes. Throws
+// kNotFound as find_plugin() does. Not for a process that runs on TPUs.
+Plugin load_tpu_compiler();
 
 }  // namespace ringmax::pjrt
 

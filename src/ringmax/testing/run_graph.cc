@@ -38,7 +38,7 @@ std::vector<HostArray> CompiledGraph::run(
   for (const auto& a : uploaded) pointers.push_back(&a);
   std::vector<HostArray> results;
   for (const auto& a : program_.run(pointers)) {
-    results.push_back(train::download(a, mesh));
+    results.push_back(train::download(a));
   }
   return results;
 }

@@ -34,7 +34,7 @@ std::vector<HostArray> download_parameters(const config::Config& config,
   const auto infos = model::parameters(config.model, config.device_mesh);
   std::vector<HostArray> weights;
   for (std::size_t i = 0; i < infos.size(); ++i) {
-    weights.push_back(download(state[i], config.device_mesh));
+    weights.push_back(download(state[i]));
   }
   return weights;
 }

@@ -101,7 +101,7 @@ std::string sample_text(const pjrt::Client& client,
     for (const DeviceArray& a : resident) arguments.push_back(&a);
     arguments.push_back(&token_array);
     arguments.push_back(&last_array);
-    const HostArray logits = download(program.run(arguments)[0], mesh);
+    const HostArray logits = download(program.run(arguments)[0]);
     // 53 random bits make a double in [0, 1).
     const double uniform = std::ldexp(
         static_cast<double>(

@@ -12,6 +12,7 @@
 #include "ringmax/hw/host.h"
 #include "ringmax/model/cost.h"
 #include "ringmax/pjrt/executable_cache.h"
+#include "ringmax/train/device_assignment.h"
 #include "ringmax/train/schedule.h"
 
 namespace ringmax::train {
@@ -38,6 +39,13 @@ pjrt::CompileOptions compile_options(const config::Config& config) {
     options.overrides[word.substr(2, equals - 2)] = word.substr(equals + 1);
   }
   return options;
+}
+
+DeviceAssignment assign_devices(const pjrt::Client& client,
+                                const mesh::Mesh& mesh) {
+  const std::vector<pjrt::DeviceDescription> devices(client.devices().begin(),
+                                                     client.devices().end());
+  return device_assignment(devices, mesh);
 }
 
 HostArray scalar(double value) {
@@ -102,16 +110,21 @@ Session make_session(const config::Config& config) {
       pjrt::cpu_client(config.runtime.pjrt_plugin, config.device_count));
   const auto start = std::chrono::steady_clock::now();
   const pjrt::ExecutableCache cache(config.runtime.executable_cache_dir);
-  const pjrt::CompileOptions options = compile_options(config);
+  const DeviceAssignment assignment =
+      assign_devices(*session.client, config.device_mesh);
+  session.placement = std::make_shared<const Placement>(
+      *session.client, config.device_mesh, assignment.ids);
+  pjrt::CompileOptions options = compile_options(config);
+  options.device_assignment = assignment.ids;
   auto loaded_init = cache.load_or_compile(
       *session.client, graph::print_stablehlo(*init), options);
   auto loaded_step = cache.load_or_compile(
       *session.client, graph::print_stablehlo(*step), options);
   session.from_cache = loaded_init.from_cache && loaded_step.from_cache;
-  session.init =
-      std::make_unique<Program>(*init, std::move(loaded_init.executable));
-  session.step =
-      std::make_unique<Program>(*step, std::move(loaded_step.executable));
+  session.init = std::make_unique<Program>(
+      *init, std::move(loaded_init.executable), session.placement);
+  session.step = std::make_unique<Program>(
+      *step, std::move(loaded_step.executable), session.placement);
   session.compile_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
@@ -120,19 +133,18 @@ Session make_session(const config::Config& config) {
 
 StepOutput run_step(const Session& session, const config::Config& config,
                     State& state, const data::Batch& batch, std::int64_t step) {
-  const mesh::Mesh& mesh = config.device_mesh;
-  const mesh::PartitionSpec rows = batch_spec(mesh);
+  const mesh::PartitionSpec rows = batch_spec(config.device_mesh);
   const auto t = static_cast<double>(step + 1);
   std::vector<DeviceArray> inputs;
   for (const HostArray* a :
        {&batch.tokens, &batch.targets, &batch.positions, &batch.weights}) {
-    inputs.push_back(upload(*session.client, *a, rows, mesh));
+    inputs.push_back(upload(session.placement, *a, rows));
   }
   for (const double s : {learning_rate_at(step, config.train),
                          1 - std::pow(config.train.adam_b1, t),
                          1 - std::pow(config.train.adam_b2, t)}) {
     inputs.push_back(
-        upload(*session.client, scalar(s), mesh::PartitionSpec(), mesh));
+        upload(session.placement, scalar(s), mesh::PartitionSpec()));
   }
   std::vector<const DeviceArray*> arguments;
   for (const DeviceArray& a : state) arguments.push_back(&a);

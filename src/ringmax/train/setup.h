@@ -27,6 +27,7 @@ StepSettings step_settings(const config::Config& config);
 // Everything a run executes.
 struct Session {
   std::unique_ptr<pjrt::Client> client;
+  PlacementPtr placement;
   std::unique_ptr<Program> init, step;
   double compile_s = 0;     // both programs, from text to loaded
   bool from_cache = false;  // both
