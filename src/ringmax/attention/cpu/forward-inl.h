@@ -1,0 +1,393 @@
+// The forward pass: a task is a run of queries of all heads of a group.
+//
+// Queries lie along lanes. For each block of keys and each panel of queries:
+//   S^T = K Q^T, statistics and P^T = 2^(S^T - max) down the columns,
+//   O^T = O^T * 2^(old max - max) + V^T P^T.
+// K and V are read where they are; bfloat16 ones are widened once a block for
+// all panels of the group. Logits are in base 2: scale and log2(e) go into Q.
+// Included once per instruction set; no include guard in the usual sense.
+#if defined(RINGMAX_ATTENTION_CPU_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RINGMAX_ATTENTION_CPU_FORWARD_INL_H_
+#undef RINGMAX_ATTENTION_CPU_FORWARD_INL_H_
+#else
+#define RINGMAX_ATTENTION_CPU_FORWARD_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "ringmax/attention/cpu/kernel.h"
+#include "ringmax/attention/cpu/math-inl.h"
+#include "ringmax/attention/cpu/product-inl.h"
+#include "ringmax/attention/cpu/rows-inl.h"
+#include "ringmax/attention/cpu/scratch.h"
+#include "ringmax/attention/cpu/visibility.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ringmax::attention::cpu::HWY_NAMESPACE {
+
+// One panel: kPanel queries of one head, on their way through the keys.
+struct ForwardPanel {
+  std::int64_t head;   // query head, of all
+  std::int64_t begin;  // first query
+  std::int64_t count;  // queries, the rest of the lanes is unused
+  std::int64_t vecs;   // vectors that hold them
+  Hull* hulls;         // one a term
+  Extent segments;
+  float* q;      // [D][kPanel], scaled
+  float* out;    // [V][kPanel]
+  float* max;    // [kPanel]
+  float* sum;    // [kPanel]
+  bool started;  // out, max and sum hold something
+};
+
+// How a task is cut; the same for all tasks of a call.
+struct ForwardPlan {
+  std::int64_t kv_block;  // keys, a multiple of Visibility::kGroup
+  std::int64_t q_block;   // queries of a task, a multiple of kPanel
+  std::int64_t q_blocks;
+  std::int64_t panels;  // at most, of a task
+  std::size_t scratch_bytes;
+
+  std::int64_t tasks(const Problem& p) const {
+    return p.batch * p.kv_heads * q_blocks;
+  }
+};
+
+inline ForwardPlan forward_plan(const Problem& p, std::int64_t terms) {
+  ForwardPlan plan;
+  constexpr std::int64_t kGroup = Visibility::kGroup;
+  const std::int64_t kv =
+      p.block_kv > 0 ? std::min<std::int64_t>(p.block_kv, 128) : 128;
+  plan.kv_block = std::max(kGroup, kv / kGroup * kGroup);
+  // About 192 queries over all heads of the group.
+  std::int64_t q = std::max<std::int64_t>(1, 192 / p.groups);
+  if (p.block_q > 0) q = std::min(q, p.block_q);
+  q = std::min(q, p.queries);
+  plan.q_block = (q + kPanel - 1) / kPanel * kPanel;
+  plan.q_blocks = (p.queries + plan.q_block - 1) / plan.q_block;
+  plan.panels = plan.q_block / kPanel * p.groups;
+  const auto floats = [](std::int64_t n) {
+    return Scratch::rounded(static_cast<std::size_t>(n) * sizeof(float));
+  };
+  plan.scratch_bytes =
+      floats(plan.kv_block * kPanel) + floats(plan.kv_block * p.head_dim) +
+      floats(plan.kv_block * p.value_dim) +
+      Scratch::rounded(plan.kv_block * kPanel) +
+      Scratch::rounded(plan.panels * sizeof(ForwardPanel)) +
+      static_cast<std::size_t>(plan.panels) *
+          (floats(p.head_dim * kPanel) + floats(p.value_dim * kPanel) +
+           2 * floats(kPanel) + Scratch::rounded(terms * sizeof(Hull)));
+  return plan;
+}
+
+class ForwardTask {
+ public:
+  ForwardTask(const Problem& p, const ForwardResult& result,
+              const Visibility& visibility, const ForwardPlan& plan)
+      : p_(p),
+        result_(result),
+        visibility_(visibility),
+        plan_(plan),
+        scratch_(plan.scratch_bytes),
+        s_(scratch_.take<float>(plan.kv_block * kPanel)),
+        k_room_(scratch_.take<float>(plan.kv_block * p.head_dim)),
+        v_room_(scratch_.take<float>(plan.kv_block * p.value_dim)),
+        tile_(scratch_.take<std::uint8_t>(plan.kv_block * kPanel)),
+        panels_(scratch_.take<ForwardPanel>(plan.panels)) {
+    for (std::int64_t i = 0; i < plan.panels; ++i) {
+      panels_[i].hulls = scratch_.take<Hull>(visibility.terms());
+      panels_[i].q = scratch_.take<float>(p.head_dim * kPanel);
+      panels_[i].out = scratch_.take<float>(p.value_dim * kPanel);
+      panels_[i].max = scratch_.take<float>(kPanel);
+      panels_[i].sum = scratch_.take<float>(kPanel);
+    }
+  }
+
+  template <typename T>
+  void run(std::int64_t task) {
+    // The last queries first: under a causal mask they are the longest tasks.
+    const std::int64_t heads = p_.batch * p_.kv_heads;
+    const std::int64_t block = plan_.q_blocks - 1 - task / heads;
+    const std::int64_t batch = task % heads / p_.kv_heads;
+    const std::int64_t kv_head = task % heads % p_.kv_heads;
+    const std::int64_t count = begin<T>(batch, kv_head, block * plan_.q_block);
+    const std::int64_t kv_blocks =
+        (p_.keys + plan_.kv_block - 1) / plan_.kv_block;
+    for (std::int64_t j = 0; j < kv_blocks; ++j) {
+      const std::int64_t first = j * plan_.kv_block;
+      const std::int64_t keys = std::min(plan_.kv_block, p_.keys - first);
+      bool ready = false;
+      A k{}, v{};
+      for (std::int64_t i = 0; i < count; ++i) {
+        const BlockKind kind = visibility_.classify(
+            panels_[i].hulls, panels_[i].segments, batch, j);
+        if (kind == BlockKind::kEmpty) continue;
+        if (!ready) {
+          k = rows_as_float(row_at<T>(p_.k, batch, kv_head, first), p_.k.row,
+                            keys, p_.head_dim, k_room_);
+          v = rows_as_float(row_at<T>(p_.v, batch, kv_head, first), p_.v.row,
+                            keys, p_.value_dim, v_room_);
+          ready = true;
+        }
+        if (kind == BlockKind::kFull && p_.tile == nullptr) {
+          step<false>(panels_[i], batch, k, v, first, 0, keys);
+        } else {
+          partial(panels_[i], batch, k, v, first, keys);
+        }
+      }
+    }
+    for (std::int64_t i = 0; i < count; ++i) finish(panels_[i], batch);
+  }
+
+ private:
+  // Sets up the panels of queries [first, first + q_block) of a group.
+  template <typename T>
+  std::int64_t begin(std::int64_t batch, std::int64_t kv_head,
+                     std::int64_t first) {
+    const std::int64_t end = std::min(first + plan_.q_block, p_.queries);
+    const float factor = static_cast<float>(
+        p_.soft_cap > 0 ? p_.scale / p_.soft_cap : p_.scale * kLog2E);
+    std::int64_t count = 0;
+    for (std::int64_t g = 0; g < p_.groups; ++g) {
+      for (std::int64_t i = first; i < end; i += kPanel) {
+        ForwardPanel& x = panels_[count++];
+        x.head = kv_head * p_.groups + g;
+        x.begin = i;
+        x.count = std::min<std::int64_t>(kPanel, end - i);
+        x.vecs = (x.count + kLanes - 1) / kLanes;
+        x.started = false;
+        visibility_.hull(i, i + x.count, x.hulls);
+        x.segments = visibility_.query_segments(batch, i, i + x.count);
+        if (x.count < kPanel) {
+          std::fill_n(x.q, p_.head_dim * kPanel, 0.0f);
+        }
+        transpose(row_at<T>(p_.q, batch, x.head, i), p_.q.row, x.count,
+                  p_.head_dim, factor, x.q, kPanel);
+      }
+    }
+    return count;
+  }
+
+  // Keys that no query of the panel sees are left out at both ends.
+  void partial(ForwardPanel& x, std::int64_t batch, A k, A v,
+               std::int64_t first, std::int64_t keys) {
+    constexpr std::int64_t kGroup = Visibility::kGroup;
+    std::int64_t lo = 0;
+    std::int64_t hi = keys;
+    while (lo < keys &&
+           visibility_.group_empty(x.hulls, (first + lo) / kGroup)) {
+      lo += kGroup;
+    }
+    while (hi > lo &&
+           visibility_.group_empty(x.hulls, (first + hi - 1) / kGroup)) {
+      hi = (hi - 1) / kGroup * kGroup;
+    }
+    if (lo >= hi) return;
+    if (p_.tile != nullptr) {
+      unsigned any = 0;
+      for (std::int64_t l = 0; l < x.count; ++l) {
+        const std::uint8_t* row = p_.tile + (x.begin + l) * p_.keys + first;
+        for (std::int64_t r = lo; r < hi; ++r) {
+          tile_[r * kPanel + l] = row[r];
+          any |= row[r];
+        }
+      }
+      if (any == 0) return;
+      for (std::int64_t l = x.count; l < kPanel; ++l) {
+        for (std::int64_t r = lo; r < hi; ++r) tile_[r * kPanel + l] = 0;
+      }
+    }
+    step<true>(x, batch, k, v, first, lo, hi);
+  }
+
+  // Adds keys [first + lo, first + hi) to a panel.
+  template <bool kMasked>
+  void step(ForwardPanel& x, std::int64_t batch, A k, A v, std::int64_t first,
+            std::int64_t lo, std::int64_t hi) {
+    product_panel<Order::kRows, Start::kZero>(
+        hi - lo, x.vecs, {k.data + lo * k.stride, k.stride}, {x.q, kPanel},
+        p_.head_dim, {s_ + lo * kPanel, kPanel});
+    if (kMasked || p_.soft_cap > 0) adjust<kMasked>(x, batch, first, lo, hi);
+    alignas(64) float factor[kPanel];
+    const bool rescale = softmax(x, lo, hi, factor);
+    const A values{v.data + lo * v.stride, v.stride};
+    const B weights{s_ + lo * kPanel, kPanel};
+    const C out{x.out, kPanel};
+    if (!x.started) {
+      product_panel<Order::kColumns, Start::kZero>(p_.value_dim, x.vecs, values,
+                                                   weights, hi - lo, out);
+      x.started = true;
+    } else if (rescale) {
+      product_panel<Order::kColumns, Start::kScaled>(
+          p_.value_dim, x.vecs, values, weights, hi - lo, out, factor);
+    } else {
+      product_panel<Order::kColumns, Start::kOld>(p_.value_dim, x.vecs, values,
+                                                  weights, hi - lo, out);
+    }
+  }
+
+  // Soft cap, then -inf where a pair is hidden.
+  template <bool kMasked>
+  HWY_NOINLINE void adjust(const ForwardPanel& x, std::int64_t batch,
+                           std::int64_t first, std::int64_t lo,
+                           std::int64_t hi) {
+    const FloatTag d;
+    const IntTag di;
+    const bool cap = p_.soft_cap > 0;
+    const Vec cap_v = hn::Set(d, static_cast<float>(p_.soft_cap * kLog2E));
+    const Vec hidden = hn::Set(d, -std::numeric_limits<float>::infinity());
+    const std::int32_t* kv = visibility_.kv_positions() + first;
+    const std::int32_t* q_segments = visibility_.q_segments(batch);
+    const std::int32_t* kv_segments = visibility_.kv_segments(batch);
+    for (std::int64_t j = 0; j < x.vecs; ++j) {
+      const std::int64_t query = x.begin + j * kLanes;
+      for (std::int64_t r = lo; r < hi; ++r) {
+        float* at = s_ + r * kPanel + j * kLanes;
+        Vec s = hn::LoadU(d, at);
+        if (cap) s = hn::Mul(cap_v, tanh(s));
+        if constexpr (kMasked) {
+          const IntVec key = hn::Set(di, kv[r]);
+          auto seen = hn::FirstN(di, 0);
+          for (std::int64_t t = 0; t < visibility_.terms(); ++t) {
+            const auto before =
+                hn::Gt(hn::LoadU(di, visibility_.first(t) + query), key);
+            const auto after =
+                hn::Gt(key, hn::LoadU(di, visibility_.last(t) + query));
+            seen = hn::Or(seen, hn::Not(hn::Or(before, after)));
+          }
+          if (q_segments != nullptr) {
+            seen = hn::And(seen, hn::Eq(hn::LoadU(di, q_segments + query),
+                                        hn::Set(di, kv_segments[first + r])));
+          }
+          if (p_.tile != nullptr) {
+            const hn::Rebind<std::uint8_t, IntTag> d8;
+            const IntVec bits = hn::PromoteTo(
+                di, hn::LoadU(d8, tile_ + r * kPanel + j * kLanes));
+            seen = hn::And(seen, hn::Ne(bits, hn::Zero(di)));
+          }
+          s = hn::IfThenElse(hn::RebindMask(d, seen), s, hidden);
+        }
+        hn::StoreU(s, d, at);
+      }
+    }
+  }
+
+  // Turns logits into weights, updates max and sum; writes what the output so
+  // far must be multiplied with, and tells whether that is not 1 everywhere.
+  HWY_NOINLINE bool softmax(ForwardPanel& x, std::int64_t lo, std::int64_t hi,
+                            float* factor) {
+    const FloatTag d;
+    const Vec none = hn::Set(d, -std::numeric_limits<float>::infinity());
+    bool rescale = false;
+    for (std::int64_t j = 0; j < x.vecs; ++j) {
+      float* s = s_ + j * kLanes;
+      const Vec old = x.started ? hn::LoadU(d, x.max + j * kLanes) : none;
+      Vec top0 = old, top1 = none, top2 = none, top3 = none;
+      std::int64_t r = lo;
+      for (; r + 4 <= hi; r += 4) {
+        top0 = hn::Max(top0, hn::LoadU(d, s + r * kPanel));
+        top1 = hn::Max(top1, hn::LoadU(d, s + (r + 1) * kPanel));
+        top2 = hn::Max(top2, hn::LoadU(d, s + (r + 2) * kPanel));
+        top3 = hn::Max(top3, hn::LoadU(d, s + (r + 3) * kPanel));
+      }
+      for (; r < hi; ++r) top0 = hn::Max(top0, hn::LoadU(d, s + r * kPanel));
+      const Vec top = hn::Max(hn::Max(top0, top1), hn::Max(top2, top3));
+      // A row that has seen nothing keeps -inf, but subtracts 0.
+      const Vec base = hn::IfThenZeroElse(hn::Eq(top, none), top);
+      const Vec keep = exp2(hn::Sub(old, base));
+      Vec sum0 = x.started ? hn::Mul(keep, hn::LoadU(d, x.sum + j * kLanes))
+                           : hn::Zero(d);
+      Vec sum1 = hn::Zero(d);
+      r = lo;
+      for (; r + 2 <= hi; r += 2) {
+        const Vec p0 = exp2(hn::Sub(hn::LoadU(d, s + r * kPanel), base));
+        const Vec p1 = exp2(hn::Sub(hn::LoadU(d, s + (r + 1) * kPanel), base));
+        hn::StoreU(p0, d, s + r * kPanel);
+        hn::StoreU(p1, d, s + (r + 1) * kPanel);
+        sum0 = hn::Add(sum0, p0);
+        sum1 = hn::Add(sum1, p1);
+      }
+      if (r < hi) {
+        const Vec p0 = exp2(hn::Sub(hn::LoadU(d, s + r * kPanel), base));
+        hn::StoreU(p0, d, s + r * kPanel);
+        sum0 = hn::Add(sum0, p0);
+      }
+      hn::StoreU(top, d, x.max + j * kLanes);
+      hn::StoreU(hn::Add(sum0, sum1), d, x.sum + j * kLanes);
+      hn::StoreU(keep, d, factor + j * kLanes);
+      rescale = rescale || !hn::AllTrue(d, hn::Eq(keep, hn::Set(d, 1.0f)));
+    }
+    return rescale;
+  }
+
+  void finish(ForwardPanel& x, std::int64_t batch) {
+    const FloatTag d;
+    float* out = row_at(result_.out, batch, x.head, x.begin);
+    const std::int64_t heads = p_.kv_heads * p_.groups;
+    const std::int64_t at = (batch * heads + x.head) * p_.queries + x.begin;
+    constexpr float kNone = -std::numeric_limits<float>::infinity();
+    if (!x.started) {
+      for (std::int64_t l = 0; l < x.count; ++l) {
+        std::fill_n(out + l * result_.out.row, p_.value_dim, 0.0f);
+        result_.lse[at + l] = kNone;
+        result_.max[at + l] = kNone;
+      }
+      return;
+    }
+    for (std::int64_t j = 0; j < x.vecs; ++j) {
+      const Vec sum = hn::LoadU(d, x.sum + j * kLanes);
+      const Vec inverse = hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)),
+                                             hn::Div(hn::Set(d, 1.0f), sum));
+      for (std::int64_t c = 0; c < p_.value_dim; ++c) {
+        float* p = x.out + c * kPanel + j * kLanes;
+        hn::StoreU(hn::Mul(hn::LoadU(d, p), inverse), d, p);
+      }
+    }
+    transpose(x.out, kPanel, p_.value_dim, x.count, 1.0f, out, result_.out.row);
+    for (std::int64_t l = 0; l < x.count; ++l) {
+      const double max = x.max[l] * kLn2;
+      result_.max[at + l] = static_cast<float>(max);
+      result_.lse[at + l] =
+          x.sum[l] > 0 ? static_cast<float>(
+                             max + std::log(static_cast<double>(x.sum[l])))
+                       : kNone;
+    }
+  }
+
+  const Problem& p_;
+  const ForwardResult& result_;
+  const Visibility& visibility_;
+  const ForwardPlan& plan_;
+  Scratch scratch_;
+  float* s_;  // [kv_block][kPanel]
+  float* k_room_;
+  float* v_room_;
+  std::uint8_t* tile_;  // [kv_block][kPanel]
+  ForwardPanel* panels_;
+};
+
+inline void forward(const Problem& p, const ForwardResult& result,
+                    const Workers& workers) {
+  const std::int64_t terms =
+      std::ssize(visible_terms(p.mask, std::span<const std::int32_t>()));
+  const ForwardPlan plan = forward_plan(p, terms);
+  const Visibility visibility(p, plan.kv_block);
+  workers.run(plan.tasks(p), [&](std::int64_t task) {
+    ForwardTask worker(p, result, visibility, plan);
+    if (p.dtype == DType::kBF16) {
+      worker.run<std::uint16_t>(task);
+    } else {
+      worker.run<float>(task);
+    }
+  });
+}
+
+}  // namespace ringmax::attention::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

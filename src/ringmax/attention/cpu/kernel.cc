@@ -1,0 +1,43 @@
+#include "ringmax/attention/cpu/kernel.h"
+
+// The sources below are compiled once for each instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ringmax/attention/cpu/kernel.cc"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+#include "ringmax/attention/cpu/backward-inl.h"
+#include "ringmax/attention/cpu/forward-inl.h"
+#include "ringmax/attention/cpu/targets.h"  // before foreach_target.h
+
+HWY_BEFORE_NAMESPACE();
+namespace ringmax::attention::cpu::HWY_NAMESPACE {
+
+std::int64_t compiled_target() { return HWY_TARGET; }
+
+}  // namespace ringmax::attention::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ringmax::attention::cpu {
+
+HWY_EXPORT(forward);
+HWY_EXPORT(backward);
+HWY_EXPORT(compiled_target);
+
+void forward(const Problem& problem, const ForwardResult& result,
+             const Workers& workers) {
+  HWY_DYNAMIC_DISPATCH(forward)(problem, result, workers);
+}
+
+void backward(const Problem& problem, const BackwardInputs& inputs,
+              const Workers& workers) {
+  HWY_DYNAMIC_DISPATCH(backward)(problem, inputs, workers);
+}
+
+const char* instruction_set() {
+  return hwy::TargetName(HWY_DYNAMIC_DISPATCH(compiled_target)());
+}
+
+}  // namespace ringmax::attention::cpu
+#endif
