@@ -1,20 +1,8 @@
 #include "ringmax/attention/dense_mask.h"
 
-#include <algorithm>
-
 #include "ringmax/base/error.h"
 
 namespace ringmax::attention {
-namespace {
-
-// The part of a run below `end` (positions are never negative).
-std::int64_t count_below(const PositionRun& run, std::int64_t end) {
-  if (run.first >= end) return 0;
-  return std::min(run.count, (end - 1 - run.first) / run.stride + 1);
-}
-
-}  // namespace
-
 std::shared_ptr<const DenseMask> DenseMask::make(
     std::int64_t queries, std::int64_t keys,
     std::span<const std::uint8_t> visible) {
@@ -44,8 +32,8 @@ std::shared_ptr<const DenseMask> DenseMask::make(
 
 std::int64_t DenseMask::count(const PositionRun& queries,
                               const PositionRun& keys) const {
-  const std::int64_t rows = count_below(queries, queries_);
-  const std::int64_t columns = count_below(keys, keys_);
+  const std::int64_t rows = queries.below(queries_).count;
+  const std::int64_t columns = keys.below(keys_).count;
   std::int64_t seen = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::uint8_t* row = bytes_.data() + queries.at(r) * keys_;

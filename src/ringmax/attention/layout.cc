@@ -90,14 +90,25 @@ std::vector<PositionRun> Layout::runs(std::int64_t shard) const {
 }
 
 std::vector<PositionRun> Layout::real_runs(std::int64_t shard) const {
-  std::vector<PositionRun> result = runs(shard);
-  for (PositionRun& run : result) {
-    run.count =
-        run.first < tokens_
-            ? std::min(run.count, (tokens_ - 1 - run.first) / run.stride + 1)
-            : 0;
+  std::vector<PositionRun> result;
+  for (const SlotRun& part : real_slots(shard, {0, shard_tokens()})) {
+    result.push_back(part.run);
   }
-  std::erase_if(result, [](const PositionRun& run) { return run.empty(); });
+  return result;
+}
+
+std::vector<SlotRun> Layout::real_slots(std::int64_t shard,
+                                        const PositionRange& slots) const {
+  check_shard(shard);
+  std::vector<SlotRun> result;
+  for (const SlotFormula& f : formulas()) {
+    const std::int64_t from = std::max(f.slot, slots.begin);
+    const std::int64_t to = std::min(f.slot + f.count, slots.end);
+    if (from >= to) continue;
+    const PositionRun run =
+        f.of_shard(shard).part(from - f.slot, to - from).below(tokens_);
+    if (!run.empty()) result.push_back({from - slots.begin, run});
+  }
   return result;
 }
 

@@ -40,6 +40,13 @@ struct SlotFormula {
   friend bool operator==(const SlotFormula&, const SlotFormula&) = default;
 };
 
+// Real positions of consecutive slots, from `slot` on.
+struct SlotRun {
+  std::int64_t slot = 0;
+  PositionRun run;
+  friend bool operator==(const SlotRun&, const SlotRun&) = default;
+};
+
 class Layout {
  public:
   // `tokens` >= 1 real tokens over `shards` >= 1 shards; throws
@@ -62,6 +69,10 @@ class Layout {
   std::vector<PositionRun> runs(std::int64_t shard) const;
   // Without padding; empty for a shard of nothing but padding. No run is.
   std::vector<PositionRun> real_runs(std::int64_t shard) const;
+  // Of slots [slots.begin, slots.end) of a shard what is not padding, slots
+  // counted from slots.begin.
+  std::vector<SlotRun> real_slots(std::int64_t shard,
+                                  const PositionRange& slots) const;
   // The position of a slot; the shard and the slot of a position. Padding has
   // positions too, from tokens() on.
   std::int64_t position(std::int64_t shard, std::int64_t slot) const;

@@ -226,26 +226,6 @@ bool joins(RowPiece& piece, const RowPiece& next) {
   return true;
 }
 
-std::vector<RowPiece> joined(std::vector<RowPiece> pieces) {
-  std::vector<RowPiece> result;
-  for (RowPiece& piece : pieces) {
-    std::erase_if(piece.seen, [&](const RowInterval& x) {
-      return empty_in(x, piece.begin, piece.end - 1);
-    });
-    if (piece.end - piece.begin == 1) {
-      for (RowInterval& x : piece.seen) {
-        x = {{x.begin.at(piece.begin), 0}, {x.end.at(piece.begin), 0}};
-      }
-    }
-    if (!result.empty() && joins(result.back(), piece)) {
-      result.back().end = piece.end;
-    } else {
-      result.push_back(std::move(piece));
-    }
-  }
-  return result;
-}
-
 std::vector<RowPiece> raw_pieces(const Mask& mask, const Tile& tile) {
   if (mask.kind() == Mask::Kind::kDense) {
     return array_pieces(*mask.dense(), tile);
@@ -280,8 +260,33 @@ std::int64_t area(std::int64_t begin, std::int64_t end, const RowInterval& x) {
 
 }  // namespace
 
+std::vector<RowPiece> joined_pieces(std::vector<RowPiece> pieces) {
+  std::vector<RowPiece> result;
+  for (RowPiece& piece : pieces) {
+    std::erase_if(piece.seen, [&](const RowInterval& x) {
+      return empty_in(x, piece.begin, piece.end - 1);
+    });
+    if (piece.end - piece.begin == 1) {
+      for (RowInterval& x : piece.seen) {
+        x = {{x.begin.at(piece.begin), 0}, {x.end.at(piece.begin), 0}};
+      }
+    }
+    if (!result.empty() && joins(result.back(), piece)) {
+      result.back().end = piece.end;
+    } else {
+      result.push_back(std::move(piece));
+    }
+  }
+  return result;
+}
+
+std::vector<RowPiece> united_pieces(const std::vector<RowPiece>& a,
+                                    const std::vector<RowPiece>& b) {
+  return combine(a, b, false);
+}
+
 std::vector<RowPiece> row_pieces(const Mask& mask, const Tile& tile) {
-  return joined(raw_pieces(mask, tile));
+  return joined_pieces(raw_pieces(mask, tile));
 }
 
 std::int64_t count_tile(const Mask& mask, const Tile& tile) {

@@ -55,6 +55,12 @@ struct RowPiece {
 // their masks' laws are cut alike (always for a law by itself).
 std::vector<RowPiece> row_pieces(const Mask& mask, const Tile& tile);
 
+// What either list shows; both cover the same rows.
+std::vector<RowPiece> united_pieces(const std::vector<RowPiece>& a,
+                                    const std::vector<RowPiece>& b);
+// Neighbours that are one formula as one piece.
+std::vector<RowPiece> joined_pieces(std::vector<RowPiece> pieces);
+
 // Visible pairs; what row_pieces would sum to, without making them where a
 // closed form is at hand.
 std::int64_t count_tile(const Mask& mask, const Tile& tile);

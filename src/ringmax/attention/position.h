@@ -43,6 +43,12 @@ struct PositionRun {
     return {at(from), stride * by,
             from < count ? (count - from + by - 1) / by : 0};
   }
+  // The elements before `end`.
+  PositionRun below(std::int64_t end) const {
+    if (first >= end) return {first, stride, 0};
+    const std::int64_t n = (end - 1 - first) / stride + 1;
+    return {first, stride, n < count ? n : count};
+  }
   friend bool operator==(const PositionRun&, const PositionRun&) = default;
 };
 

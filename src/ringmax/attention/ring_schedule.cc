@@ -37,23 +37,6 @@ std::int64_t visible_pairs(const Mask& mask, const Runs& queries,
   return pairs;
 }
 
-// The real positions of some slots of a shard.
-Runs real_runs_of(const Layout& layout, std::int64_t shard,
-                  const PositionRange& slots) {
-  Runs result;
-  for (const SlotFormula& f : layout.formulas()) {
-    const std::int64_t from = std::max(f.slot, slots.begin);
-    const std::int64_t to = std::min(f.slot + f.count, slots.end);
-    if (from >= to) continue;
-    PositionRun run = f.of_shard(shard).part(from - f.slot, to - from);
-    if (run.first >= layout.tokens()) continue;
-    run.count =
-        std::min(run.count, (layout.tokens() - 1 - run.first) / run.stride + 1);
-    result.push_back(run);
-  }
-  return result;
-}
-
 // Sends of the trip steps[begin, end), payload and gradients. Going back from
 // its last step, a shard is wanted while a device that it has yet to reach
 // works with it; going on, its gradient moves once a device has worked with it.
@@ -123,7 +106,10 @@ RingTrack make_track(const Mask& mask, const std::vector<Runs>& queries,
   track.key_slots = key_slots;
   std::vector<Runs> key_runs;
   for (std::int64_t d = 0; d < ring; ++d) {
-    key_runs.push_back(real_runs_of(keys, d, key_slots));
+    key_runs.emplace_back();
+    for (const SlotRun& part : keys.real_slots(d, key_slots)) {
+      key_runs.back().push_back(part.run);
+    }
   }
   for (std::int64_t distance = 0; distance < ring; ++distance) {
     RingStep step;
