@@ -37,7 +37,7 @@ TEST(Philox, BelowStaysBelowAndIsEven) {
     ++counts[value];
   }
   // Standard deviation of a count is about 93.
-  for (const int count : counts) EXPECT_NEAR(count, kDraws / 7, 470);
+  for (const int count : counts) EXPECT_NEAR(count, kDraws / 7.0, 470);
   EXPECT_EQ(random_below(3, 1, 5, 1), 0u);
 }
 

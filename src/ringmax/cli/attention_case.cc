@@ -19,8 +19,6 @@
 namespace ringmax::cli {
 namespace {
 
-using attention::Layout;
-
 // What files may hold one day; never ignored until then.
 constexpr std::string_view kNotYet[] = {"q_segment_ids", "kv_segment_ids",
                                         "mask", "sinks"};

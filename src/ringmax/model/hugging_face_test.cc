@@ -8,15 +8,15 @@
 
 #include "ringmax/mesh/axis_rules.h"
 #include "ringmax/model/parameters.h"
+#include "ringmax/model/testing/small_options.h"
 
 namespace ringmax::model {
 namespace {
 
-ModelOptions small() {
-  ModelOptions o;
+// Every dim another one.
+ModelOptions unlike_dims() {
+  ModelOptions o = small_options();
   o.base_emb_dim = 16;
-  o.base_num_query_heads = 4;
-  o.base_num_kv_heads = 2;
   o.head_dim = 6;
   o.base_mlp_dim = 10;
   o.base_num_decoder_layers = 3;
@@ -52,7 +52,7 @@ float first_of(const ModelOptions& o, std::string_view name) {
 }
 
 TEST(HuggingFace, NamesAndShapesAreThoseOfALlama) {
-  const auto all = exported(small());
+  const auto all = exported(unlike_dims());
   EXPECT_EQ(all.size(), 3u + 3u * 9u);
   const std::pair<const char*, Dims> expected[] = {
       {"model.embed_tokens.weight", {7, 16}},
@@ -74,7 +74,7 @@ TEST(HuggingFace, NamesAndShapesAreThoseOfALlama) {
 }
 
 TEST(HuggingFace, LinearWeightsAreTurnedLayerByLayer) {
-  const ModelOptions o = small();
+  const ModelOptions o = unlike_dims();
   const auto all = exported(o);
   // query [layer, emb, heads, head_dim]: element (layer 2, e 3, h 1, d 4).
   const float q = first_of(o, "layers/self_attention/query") +
@@ -94,7 +94,7 @@ TEST(HuggingFace, LinearWeightsAreTurnedLayerByLayer) {
 }
 
 TEST(HuggingFace, TiedHeads) {
-  ModelOptions o = small();
+  ModelOptions o = unlike_dims();
   o.logits_via_embedding = true;
   o.normalize_embedding_logits = false;
   EXPECT_FALSE(exported(o).contains("lm_head.weight"));

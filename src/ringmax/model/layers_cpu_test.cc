@@ -14,6 +14,7 @@
 #include "ringmax/mesh/axis_rules.h"
 #include "ringmax/model/decoder.h"
 #include "ringmax/model/layers.h"
+#include "ringmax/model/testing/small_options.h"
 #include "ringmax/testing/run_graph.h"
 
 namespace ringmax::model {
@@ -36,19 +37,6 @@ HostArray positions_from(std::int32_t first) {
     v = first + static_cast<std::int32_t>(i++ % kLength);
   }
   return a;
-}
-
-ModelOptions small() {
-  ModelOptions o;
-  o.base_emb_dim = 32;
-  o.base_num_query_heads = 4;
-  o.base_num_kv_heads = 2;
-  o.head_dim = 16;
-  o.base_mlp_dim = 64;
-  o.base_num_decoder_layers = 1;
-  o.vocab_size = 64;
-  o.dtype = DType::kF32;
-  return o;
 }
 
 TEST(Layers, RmsNormEqualsTheHost) {
@@ -94,8 +82,8 @@ double host_frequency(const ModelOptions& o, double i) {
 }
 
 TEST(Layers, RotaryEqualsTheHost) {
-  ModelOptions plain = small();
-  ModelOptions scaled = small();
+  ModelOptions plain = small_options();
+  ModelOptions scaled = small_options();
   scaled.rope_type = RopeType::kLlama31;
   scaled.rope_max_timescale = 500000;
   constexpr std::int32_t kFirst = 100;
@@ -134,7 +122,7 @@ TEST(Layers, RotaryEqualsTheHost) {
 std::vector<HostArray> attention_on(const mesh::Mesh& mesh,
                                     attention::ContextStrategy strategy,
                                     std::int32_t first_position) {
-  const ModelOptions options = small();
+  const ModelOptions options = small_options();
   attention::AttentionOptions attention;
   attention.context_parallel_strategy = strategy;
   attention.sa_block_q = 4;

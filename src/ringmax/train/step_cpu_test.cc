@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ringmax/mesh/axis_rules.h"
+#include "ringmax/model/testing/small_options.h"
 #include "ringmax/testing/run_graph.h"
 #include "ringmax/train/step.h"
 
@@ -19,24 +20,17 @@ struct Trained {
   std::vector<float> norms;
 };
 
-model::ModelOptions tiny() {
-  model::ModelOptions o;
-  o.base_emb_dim = 128;
-  o.base_num_query_heads = 8;
-  o.base_num_kv_heads = 4;
-  o.base_mlp_dim = 512;
-  o.base_num_decoder_layers = 2;
-  o.head_dim = 32;
-  o.vocab_size = 1024;
-  o.dtype = DType::kF32;
-  return o;
-}
-
 Trained train(const mesh::Mesh& mesh, attention::ContextStrategy strategy,
               model::RematPolicy remat = model::RematPolicy::kFull) {
   constexpr std::int64_t kBatch = 2;
   constexpr std::int64_t kLength = 64;
-  model::ModelOptions model = tiny();
+  model::ModelOptions model = model::small_options();
+  model.base_emb_dim = 128;
+  model.base_num_query_heads = 8;
+  model.base_num_kv_heads = 4;
+  model.head_dim = 32;
+  model.base_mlp_dim = 512;
+  model.vocab_size = 1024;
   model.remat_policy = remat;
   attention::AttentionOptions attention;
   attention.context_parallel_strategy = strategy;

@@ -6,6 +6,7 @@
 
 #include "ringmax/graph/print.h"
 #include "ringmax/mesh/axis_rules.h"
+#include "ringmax/model/testing/small_options.h"
 
 namespace ringmax::train {
 namespace {
@@ -13,13 +14,7 @@ namespace {
 TEST(TrainStep, HasNoArrayOfTokensByVocabulary) {
   constexpr std::int64_t kBatch = 3;
   constexpr std::int64_t kLength = 40;
-  model::ModelOptions model;
-  model.base_emb_dim = 32;
-  model.base_num_query_heads = 4;
-  model.base_num_kv_heads = 2;
-  model.base_mlp_dim = 48;
-  model.base_num_decoder_layers = 2;
-  model.head_dim = 16;
+  model::ModelOptions model = model::small_options();
   model.vocab_size = 1736;  // like no other size
   attention::AttentionOptions attention;
   attention.sa_block_q = 8;
