@@ -1,0 +1,38 @@
+// Which blocks a walk visits, computed inside the program: from positions,
+// segments and a dense tile, for any device, layout and ring step.
+//
+// A pair of blocks is classified by the ranges of its positions, so a block may
+// be called partial that is in truth empty or full, never the other way round.
+#ifndef RINGMAX_ATTENTION_SPLASH_BLOCK_LIST_H_
+#define RINGMAX_ATTENTION_SPLASH_BLOCK_LIST_H_
+
+#include <cstdint>
+
+#include "ringmax/attention/mask.h"
+#include "ringmax/graph/graph.h"
+
+namespace ringmax::attention::splash {
+
+// int32 arrays over padded slots; see KernelOperands in backend.h.
+struct SlotData {
+  graph::Value q_positions_S;
+  graph::Value kv_positions_T;
+  graph::Value q_segments_BS;   // invalid without segments
+  graph::Value kv_segments_BT;  // invalid without segments
+  graph::Value tile_ST;         // int32, invalid without a tile
+};
+
+struct BlockList {
+  // [lists * S / block_q * T / block_kv], packed as kernel_math.h says; what is
+  // beyond a list's length does nothing and stays in its last row. Every query
+  // block has at least one entry, so that its output is written.
+  graph::Value entries;
+  graph::Value length;  // scalar: the longest list
+};
+
+BlockList block_list(const Mask& mask, const SlotData& slots,
+                     std::int64_t block_q, std::int64_t block_kv);
+
+}  // namespace ringmax::attention::splash
+
+#endif  // RINGMAX_ATTENTION_SPLASH_BLOCK_LIST_H_
