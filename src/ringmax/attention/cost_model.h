@@ -1,0 +1,93 @@
+// What attention over a context axis costs under each strategy, before any
+// program exists: the choice behind strategy=auto and automatic block sizes.
+//
+// The model counts blocks, bytes and links, and divides by the target's
+// figures:
+//   compute    active blocks of the slowest device, each of block_q x block_kv
+//              pairs at kKernelEfficiency of the peak, plus a start-up time a
+//              block; a ring waits for its slowest device in every step, the
+//              others once
+//   transfers  bytes times hops over the links a device has along its axis;
+//              what a ring sends hides behind the step it is issued before,
+//              all-gathers and all-to-alls hide behind nothing
+//   memory     keys, values, their copies on the way and what gathers leave,
+//              on one device; not the model around it
+// The figures say which way is better and by how much, not how many
+// milliseconds a run takes.
+#ifndef RINGMAX_ATTENTION_COST_MODEL_H_
+#define RINGMAX_ATTENTION_COST_MODEL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ringmax/attention/layout.h"
+#include "ringmax/attention/mask.h"
+#include "ringmax/attention/mask_info.h"
+#include "ringmax/attention/strategy.h"
+#include "ringmax/base/dtype.h"
+#include "ringmax/hw/target.h"
+
+namespace ringmax::attention {
+
+// One attention op of one context group: batch and heads are what is left of
+// them for the group after data and tensor axes.
+struct CostCase {
+  Mask mask = Mask::causal();
+  LayoutKind layout = LayoutKind::kContiguous;
+  std::int64_t batch = 1;
+  std::int64_t queries = 1;  // tokens of the whole sequence
+  std::int64_t keys = 1;
+  std::int64_t query_heads = 1;
+  std::int64_t kv_heads = 1;
+  std::int64_t head_dim = 128;
+  std::int64_t value_dim = 128;
+  DType dtype = DType::kBF16;
+  // Devices that share the sequence, and how many of them form a Ulysses group
+  // (a factor of it; 1: there is no such axis).
+  std::int64_t devices = 1;
+  std::int64_t ulysses = 1;
+  bool bidirectional = false;
+  bool backward = true;  // a training step, not the forward pass alone
+  BlockSizes blocks;
+  // Links between neighbours of the ring (mesh::ring_hops); at least 1.
+  double neighbour_links = 1;
+};
+
+struct StrategyEstimate {
+  Strategy strategy = Strategy::kSingle;
+  // Why it cannot be had; empty when it can, and the rest is filled.
+  std::string refusal;
+  double compute_s = 0;
+  double transfer_s = 0;  // hidden or not
+  double total_s = 0;     // compute and what of the transfers nothing hides
+  std::int64_t sent_bytes = 0;    // by the device that sends most
+  std::int64_t memory_bytes = 0;  // on one device
+  bool fits = true;  // memory_bytes within the target's, where that is known
+};
+
+struct StrategyChoice {
+  Strategy strategy = Strategy::kSingle;
+  std::vector<StrategyEstimate> estimates;  // of all but auto
+
+  const StrategyEstimate& chosen() const;
+  // One line a strategy: estimate or reason, the choice marked.
+  std::string to_string() const;
+};
+
+// `strategy` is not kAuto.
+StrategyEstimate estimate_strategy(Strategy strategy, const CostCase& c,
+                                   const hw::Target& target);
+
+// The fastest that fits; the smallest when none fits. Throws kInvalidArgument
+// when all are refused.
+StrategyChoice choose_strategy(const CostCase& c, const hw::Target& target);
+
+// Block lengths with the least estimated time whose operands fit the target's
+// VMEM (a CPU's second-level cache): powers of two from 128 to 2,048, not
+// longer than a shard needs. `c.blocks` is not read.
+BlockSizes choose_blocks(const CostCase& c, const hw::Target& target);
+
+}  // namespace ringmax::attention
+
+#endif  // RINGMAX_ATTENTION_COST_MODEL_H_
