@@ -23,7 +23,6 @@ build:  ## build build/ringmax
 
 demo: build  ## train a small Llama with ring attention on 8 CPU devices
 	@scripts/demo.sh
-	@echo "report: $(CURDIR)/out/demo"; ls out/demo/*.html 2>/dev/null || true
 
 test: setup  ## build everything and run the tests (labels unit, cpu, tpu)
 	@tools/build.sh $(PRESET) all

@@ -5,4 +5,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 text=/usr/share/doc/git/RelNotes
 [ -d "$text" ] || text=/usr/share/common-licenses
-exec build/ringmax train configs/demo.yml dataset_path="$text" "$@"
+exec build/ringmax train configs/demo.yml dataset_path="$text" \
+  base_output_directory="$PWD/out" "$@"
