@@ -193,19 +193,29 @@ class BackwardTask {
       } else {
         weights<false>(batch, at, n, vecs, begin, end);
       }
-      const std::int64_t key = kv_begin_ + n;
-      product_add<Order::kColumns>(
-          count, p_.value_dim, {p_at, tile},
-          {dout.data + begin * dout.stride, dout.stride}, end - begin,
-          {row_at(in_.dv, batch, kv_head, key), in_.dv.row});
-      product_add<Order::kColumns>(
-          count, p_.head_dim, {ds_at, tile},
-          {q.data + begin * q.stride, q.stride}, end - begin,
-          {row_at(in_.dk, batch, kv_head, key), in_.dk.row});
+      // Fewer queries for a panel that is partly hidden.
+      if (masked) add_to_keys(batch, kv_head, n, count, q, dout, begin, end);
     }
+    if (!masked) add_to_keys(batch, kv_head, 0, keys_, q, dout, 0, queries_);
     product_add<Order::kRows>(
         queries_, p_.head_dim, {ds_tile_, tile}, {k_rows_.data, k_rows_.stride},
         keys_, {row_at(in_.dq, batch, head, q_begin_), in_.dq.row});
+  }
+
+  // dV and dK of keys [n, n + count) from queries [begin, end) of the block.
+  void add_to_keys(std::int64_t batch, std::int64_t kv_head, std::int64_t n,
+                   std::int64_t count, A q, A dout, std::int64_t begin,
+                   std::int64_t end) {
+    const std::int64_t tile = plan_.kv_block;
+    const std::int64_t key = kv_begin_ + n;
+    product_add<Order::kColumns>(
+        count, p_.value_dim, {p_tile_ + begin * tile + n, tile},
+        {dout.data + begin * dout.stride, dout.stride}, end - begin,
+        {row_at(in_.dv, batch, kv_head, key), in_.dv.row});
+    product_add<Order::kColumns>(
+        count, p_.head_dim, {ds_tile_ + begin * tile + n, tile},
+        {q.data + begin * q.stride, q.stride}, end - begin,
+        {row_at(in_.dk, batch, kv_head, key), in_.dk.row});
   }
 
   // The least range of queries of the block outside of which none sees a key of

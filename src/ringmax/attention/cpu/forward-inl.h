@@ -64,9 +64,10 @@ inline ForwardPlan forward_plan(const Problem& p, std::int64_t terms) {
   const std::int64_t kv =
       p.block_kv > 0 ? std::min<std::int64_t>(p.block_kv, 128) : 128;
   plan.kv_block = std::max(kGroup, kv / kGroup * kGroup);
-  // About 192 queries over all heads of the group.
-  std::int64_t q = std::max<std::int64_t>(1, 192 / p.groups);
+  // About 384 queries over all heads of the group: they share a block of keys.
+  std::int64_t q = std::max<std::int64_t>(1, 384 / p.groups);
   if (p.block_q > 0) q = std::min(q, p.block_q);
+
   q = std::min(q, p.queries);
   plan.q_block = (q + kPanel - 1) / kPanel * kPanel;
   plan.q_blocks = (p.queries + plan.q_block - 1) / plan.q_block;

@@ -123,21 +123,28 @@ HWY_NOINLINE void transpose(const T* HWY_RESTRICT from, std::ptrdiff_t from_row,
   }
 }
 
-// Rows of T as float32.
+// One vector of neighbours as float32.
+HWY_INLINE Vec load_wide(const float* p) { return hn::LoadU(FloatTag(), p); }
+HWY_INLINE Vec load_wide(const std::uint16_t* p) {
+  const hn::RebindToUnsigned<FloatTag> du;
+  const hn::Rebind<std::uint16_t, FloatTag> d16;
+  return hn::BitCast(FloatTag(),
+                     hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, p))));
+}
+
+// Rows as float32, without gaps.
 template <typename T>
 HWY_NOINLINE void widen(const T* HWY_RESTRICT from, std::ptrdiff_t from_row,
                         std::ptrdiff_t rows, std::ptrdiff_t columns,
                         float* HWY_RESTRICT to) {
-  std::ptrdiff_t whole = 0;
+  const FloatTag d;
+  const std::ptrdiff_t whole = columns / kLanes * kLanes;
   for (std::ptrdiff_t r = 0; r < rows; ++r) {
     const T* p = from + r * from_row;
     float* q = to + r * columns;
-#if HWY_TARGET != HWY_SCALAR
-    whole = columns & ~std::ptrdiff_t{3};
-    for (std::ptrdiff_t c = 0; c < whole; c += 4) {
-      hn::StoreU(load4(p + c), Tag4(), q + c);
+    for (std::ptrdiff_t c = 0; c < whole; c += kLanes) {
+      hn::StoreU(load_wide(p + c), d, q + c);
     }
-#endif
     for (std::ptrdiff_t c = whole; c < columns; ++c) q[c] = load1(p[c]);
   }
 }

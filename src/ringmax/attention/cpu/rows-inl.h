@@ -34,14 +34,11 @@ inline float* row_at(const FloatRows& x, std::int64_t batch, std::int64_t head,
   return x.data + batch * x.batch + head * x.head + row * x.row;
 }
 
-// Rows [0, count) of a bfloat16 or float32 array as float32 ones: in place, or
-// widened into `room`.
-inline A rows_as_float(const float* rows, std::int64_t stride, std::int64_t,
-                       std::int64_t, float*) {
-  return {rows, stride};
-}
-inline A rows_as_float(const std::uint16_t* rows, std::int64_t stride,
-                       std::int64_t count, std::int64_t columns, float* room) {
+// Rows [0, count) as float32, brought into `room`. float32 ones too: the copy
+// streams, and what the products read next lies close together.
+template <typename T>
+A rows_as_float(const T* rows, std::int64_t stride, std::int64_t count,
+                std::int64_t columns, float* room) {
   widen(rows, stride, count, columns, room);
   return {room, columns};
 }

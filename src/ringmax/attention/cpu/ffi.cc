@@ -1,0 +1,320 @@
+#include "ringmax/attention/cpu/ffi.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+#include <thread>
+#include <vector>
+
+#include "ringmax/attention/cpu/kernel.h"
+#include "ringmax/base/error.h"
+#include "xla/ffi/api/ffi.h"
+
+namespace ringmax::attention::cpu {
+namespace {
+
+namespace ffi = xla::ffi;
+
+std::string type_text(ffi::DataType type) {
+  switch (type) {
+    case ffi::DataType::F32:
+      return "f32";
+    case ffi::DataType::BF16:
+      return "bf16";
+    case ffi::DataType::S32:
+      return "s32";
+    case ffi::DataType::PRED:
+      return "pred";
+    default:
+      return fmt::format("type {}", static_cast<int>(type));
+  }
+}
+
+std::string shape_text(ffi::DataType type, std::span<const std::int64_t> dims) {
+  return fmt::format("{}[{}]", type_text(type), fmt::join(dims, ","));
+}
+
+// Takes the buffers of a call one after another.
+class Buffers {
+ public:
+  Buffers(ffi::RemainingArgs args, ffi::RemainingRets rets)
+      : args_(args), rets_(rets) {}
+
+  ffi::AnyBuffer next_argument(const char* name) {
+    const auto buffer = args_.get<ffi::AnyBuffer>(next_argument_++);
+    if (!buffer) fail_invalid("operand {} is missing", name);
+    return *buffer;
+  }
+  void* argument(const char* name, ffi::DataType type,
+                 std::initializer_list<std::int64_t> dims) {
+    return checked(name, next_argument(name), type, dims);
+  }
+  void* result(const char* name, ffi::DataType type,
+               std::initializer_list<std::int64_t> dims) {
+    auto buffer = rets_.get<ffi::AnyBuffer>(next_result_++);
+    if (!buffer) fail_invalid("result {} is missing", name);
+    return checked(name, **buffer, type, dims);
+  }
+  void done() const {
+    if (args_.size() != next_argument_ || rets_.size() != next_result_) {
+      fail_invalid("there are {} operands and {} results, not {} and {}",
+                   args_.size(), rets_.size(), next_argument_, next_result_);
+    }
+  }
+
+ private:
+  static void* checked(const char* name, const ffi::AnyBuffer& buffer,
+                       ffi::DataType type,
+                       std::initializer_list<std::int64_t> dims) {
+    const auto have = buffer.dimensions();
+    if (buffer.element_type() != type ||
+        !std::equal(have.begin(), have.end(), dims.begin(), dims.end())) {
+      fail_invalid(
+          "{} is {}, not {}", name,
+          shape_text(buffer.element_type(), {have.begin(), have.end()}),
+          shape_text(type, {dims.begin(), dims.end()}));
+    }
+    return buffer.untyped_data();
+  }
+
+  ffi::RemainingArgs args_;
+  ffi::RemainingRets rets_;
+  std::size_t next_argument_ = 0, next_result_ = 0;
+};
+
+template <typename T>
+T attribute(const ffi::Dictionary& attributes, const char* name) {
+  const auto value = attributes.get<T>(name);
+  if (!value) fail_invalid("attribute {} is missing or of another type", name);
+  return *value;
+}
+
+CallAttributes read_attributes(const ffi::Dictionary& a) {
+  CallAttributes c;
+  c.mask = parse_mask(attribute<std::string_view>(a, "mask"));
+  if (c.mask.find_dense() != nullptr) {
+    fail_invalid("attribute mask holds an array");
+  }
+  c.scale = attribute<double>(a, "scale");
+  c.soft_cap = attribute<double>(a, "soft_cap");
+  c.block_q = attribute<std::int64_t>(a, "block_q");
+  c.block_kv = attribute<std::int64_t>(a, "block_kv");
+  c.segments = attribute<std::int64_t>(a, "segments") != 0;
+  c.tile = attribute<std::int64_t>(a, "tile") != 0;
+  c.devices = attribute<std::int64_t>(a, "devices");
+  if (c.devices < 1) fail_invalid("attribute devices is {}", c.devices);
+  return c;
+}
+
+ConstRows key_rows(const void* data, const Problem& p, std::int64_t columns) {
+  return {data, p.kv_heads * p.keys * columns, p.keys * columns, columns};
+}
+ConstRows query_rows(const void* data, const Problem& p, std::int64_t columns) {
+  return {data, p.kv_heads * p.groups * p.queries * columns,
+          p.queries * columns, columns};
+}
+FloatRows float_rows(void* data, const ConstRows& like) {
+  return {static_cast<float*>(data), like.batch, like.head, like.row};
+}
+
+// The operands that both calls begin with.
+Problem read_problem(Buffers& buffers, const CallAttributes& a) {
+  const ffi::AnyBuffer q = buffers.next_argument("q");
+  const ffi::AnyBuffer k = buffers.next_argument("k");
+  const ffi::AnyBuffer v = buffers.next_argument("v");
+  const auto qd = q.dimensions();
+  const auto kd = k.dimensions();
+  const auto vd = v.dimensions();
+  const auto is_float = [](ffi::DataType type) {
+    return type == ffi::DataType::F32 || type == ffi::DataType::BF16;
+  };
+  if (!is_float(q.element_type()) || k.element_type() != q.element_type() ||
+      v.element_type() != q.element_type() || qd.size() != 5 ||
+      kd.size() != 4 || vd.size() != 4 || kd[0] != qd[0] || vd[0] != qd[0] ||
+      kd[1] != qd[1] || vd[1] != qd[1] || vd[2] != kd[2] || kd[3] != qd[4]) {
+    fail_invalid(
+        "q, k and v are {}, {} and {}, not [B,K,G,S,D], [B,K,T,D] and "
+        "[B,K,T,V] of f32 or bf16",
+        shape_text(q.element_type(), {qd.begin(), qd.end()}),
+        shape_text(k.element_type(), {kd.begin(), kd.end()}),
+        shape_text(v.element_type(), {vd.begin(), vd.end()}));
+  }
+  Problem p;
+  p.batch = qd[0];
+  p.kv_heads = qd[1];
+  p.groups = qd[2];
+  p.queries = qd[3];
+  p.head_dim = qd[4];
+  p.keys = kd[2];
+  p.value_dim = vd[3];
+  p.dtype = q.element_type() == ffi::DataType::F32 ? DType::kF32 : DType::kBF16;
+  p.scale = a.scale;
+  p.soft_cap = a.soft_cap;
+  p.mask = a.mask;
+  p.block_q = a.block_q;
+  p.block_kv = a.block_kv;
+  p.q = query_rows(q.untyped_data(), p, p.head_dim);
+  p.k = key_rows(k.untyped_data(), p, p.head_dim);
+  p.v = key_rows(v.untyped_data(), p, p.value_dim);
+  const auto ints = [&](const char* name,
+                        std::initializer_list<std::int64_t> dims) {
+    return static_cast<const std::int32_t*>(
+        buffers.argument(name, ffi::DataType::S32, dims));
+  };
+  p.q_positions = ints("q_positions", {p.queries});
+  p.kv_positions = ints("kv_positions", {p.keys});
+  if (a.segments) {
+    p.q_segments = ints("q_segments", {p.batch, p.queries});
+    p.kv_segments = ints("kv_segments", {p.batch, p.keys});
+  }
+  if (a.tile) {
+    p.tile = static_cast<const std::uint8_t*>(
+        buffers.argument("tile", ffi::DataType::PRED, {p.queries, p.keys}));
+  }
+  return p;
+}
+
+// Cores are shared out among the devices of a program: with as many devices as
+// cores each works by itself.
+Workers workers_of(const ffi::ThreadPool& pool, std::int64_t devices) {
+  const std::int64_t cores = std::min<std::int64_t>(
+      pool.num_threads(), std::thread::hardware_concurrency());
+  // A pool's Schedule is not const, but a copy is as good.
+  return {std::max<std::int64_t>(1, cores / devices) - 1,
+          [pool](std::function<void()> f) {
+            ffi::ThreadPool copy = pool;
+            copy.Schedule(std::move(f));
+          }};
+}
+
+std::int64_t floats_of(std::initializer_list<std::int64_t> dims) {
+  std::int64_t n = 1;
+  for (const std::int64_t d : dims) n *= d;
+  return n;
+}
+
+void call_forward(ffi::ThreadPool pool, ffi::RemainingArgs args,
+                  ffi::RemainingRets rets, ffi::Dictionary attributes) {
+  const CallAttributes a = read_attributes(attributes);
+  Buffers buffers(args, rets);
+  Problem p = read_problem(buffers, a);
+  ForwardResult r;
+  r.out = float_rows(
+      buffers.result("out", ffi::DataType::F32,
+                     {p.batch, p.kv_heads, p.groups, p.queries, p.value_dim}),
+      query_rows(nullptr, p, p.value_dim));
+  const auto row = {p.batch, p.kv_heads, p.groups, p.queries};
+  r.lse = static_cast<float*>(buffers.result("lse", ffi::DataType::F32, row));
+  r.max = static_cast<float*>(buffers.result("max", ffi::DataType::F32, row));
+  buffers.done();
+  forward(p, r, workers_of(pool, a.devices));
+}
+
+void call_backward(ffi::ThreadPool pool, ffi::RemainingArgs args,
+                   ffi::RemainingRets rets, ffi::Dictionary attributes) {
+  const CallAttributes a = read_attributes(attributes);
+  Buffers buffers(args, rets);
+  Problem p = read_problem(buffers, a);
+  const ffi::DataType type =
+      p.dtype == DType::kF32 ? ffi::DataType::F32 : ffi::DataType::BF16;
+  BackwardInputs in;
+  in.dout = query_rows(
+      buffers.argument("dout", type,
+                       {p.batch, p.kv_heads, p.groups, p.queries, p.value_dim}),
+      p, p.value_dim);
+  const auto row = {p.batch, p.kv_heads, p.groups, p.queries};
+  in.lse = static_cast<const float*>(
+      buffers.argument("lse", ffi::DataType::F32, row));
+  in.delta = static_cast<const float*>(
+      buffers.argument("delta", ffi::DataType::F32, row));
+  struct Sum {
+    const char* name;
+    std::initializer_list<std::int64_t> dims;
+    FloatRows* rows;
+    ConstRows like;
+  };
+  const auto q_dims = {p.batch, p.kv_heads, p.groups, p.queries, p.head_dim};
+  const auto k_dims = {p.batch, p.kv_heads, p.keys, p.head_dim};
+  const auto v_dims = {p.batch, p.kv_heads, p.keys, p.value_dim};
+  const Sum sums[] = {
+      {"dq", q_dims, &in.dq, query_rows(nullptr, p, p.head_dim)},
+      {"dk", k_dims, &in.dk, key_rows(nullptr, p, p.head_dim)},
+      {"dv", v_dims, &in.dv, key_rows(nullptr, p, p.value_dim)},
+  };
+  const void* given[3];
+  for (int i = 0; i < 3; ++i) {
+    given[i] = buffers.argument(sums[i].name, ffi::DataType::F32, sums[i].dims);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const Sum& s = sums[i];
+    void* made = buffers.result(s.name, ffi::DataType::F32, s.dims);
+    if (made != given[i]) {
+      std::memcpy(made, given[i], floats_of(s.dims) * sizeof(float));
+    }
+    *s.rows = float_rows(made, s.like);
+  }
+  buffers.done();
+  backward(p, in, workers_of(pool, a.devices));
+}
+
+// No exception crosses the C boundary.
+template <auto kCall>
+ffi::Error guarded(const char* name, ffi::ThreadPool pool,
+                   ffi::RemainingArgs args, ffi::RemainingRets rets,
+                   ffi::Dictionary attributes) noexcept {
+  try {
+    kCall(pool, args, rets, attributes);
+    return ffi::Error::Success();
+  } catch (const Error& error) {
+    return ffi::Error::InvalidArgument(
+        fmt::format("{}: {}", name, error.message()));
+  } catch (const std::exception& error) {
+    return ffi::Error::Internal(fmt::format("{}: {}", name, error.what()));
+  }
+}
+
+ffi::Error forward_call(ffi::ThreadPool pool, ffi::RemainingArgs args,
+                        ffi::RemainingRets rets, ffi::Dictionary attributes) {
+  return guarded<call_forward>(kForwardTarget, pool, args, rets, attributes);
+}
+ffi::Error backward_call(ffi::ThreadPool pool, ffi::RemainingArgs args,
+                         ffi::RemainingRets rets, ffi::Dictionary attributes) {
+  return guarded<call_backward>(kBackwardTarget, pool, args, rets, attributes);
+}
+
+XLA_FFI_DEFINE_HANDLER(kForwardHandler, forward_call,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::ThreadPool>()
+                           .RemainingArgs()
+                           .RemainingRets()
+                           .Attrs());
+XLA_FFI_DEFINE_HANDLER(kBackwardHandler, backward_call,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::ThreadPool>()
+                           .RemainingArgs()
+                           .RemainingRets()
+                           .Attrs());
+
+}  // namespace
+
+std::string attributes_text(const CallAttributes& a) {
+  return fmt::format(
+      "{{mask = \"{}\", scale = {:.17e} : f64, soft_cap = {:.17e} : f64, "
+      "block_q = {} : i64, block_kv = {} : i64, segments = {} : i64, "
+      "tile = {} : i64, devices = {} : i64}}",
+      a.mask.to_string(), a.scale, a.soft_cap, a.block_q, a.block_kv,
+      a.segments ? 1 : 0, a.tile ? 1 : 0, a.devices);
+}
+
+std::span<const FfiHandler> ffi_handlers() {
+  static const FfiHandler handlers[] = {
+      {kForwardTarget, reinterpret_cast<void*>(kForwardHandler)},
+      {kBackwardTarget, reinterpret_cast<void*>(kBackwardHandler)},
+  };
+  return handlers;
+}
+
+}  // namespace ringmax::attention::cpu

@@ -1,0 +1,49 @@
+// The native kernels' door to XLA: what a program calls by name.
+//
+//   ringmax_splash_forward(q, k, v, q_positions, kv_positions
+//                          [, q_segments, kv_segments] [, tile])
+//     -> (out f32, lse f32, max f32)
+//   ringmax_splash_backward(the same, dout, lse, delta, dq, dk, dv)
+//     -> (dq, dk, dv) f32, in place where the compiler shares the buffers
+//
+// Shapes and meaning are those of KernelOperands (attention/backend.h). What
+// the arrays do not say comes as attributes (CallAttributes). A call whose
+// buffers or attributes do not fit is answered with an error that names the
+// operand, never run.
+#ifndef RINGMAX_ATTENTION_CPU_FFI_H_
+#define RINGMAX_ATTENTION_CPU_FFI_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "ringmax/attention/mask.h"
+
+namespace ringmax::attention::cpu {
+
+inline constexpr char kForwardTarget[] = "ringmax_splash_forward";
+inline constexpr char kBackwardTarget[] = "ringmax_splash_backward";
+
+struct CallAttributes {
+  Mask mask = Mask::full();
+  double scale = 1;
+  double soft_cap = 0;
+  std::int64_t block_q = 0, block_kv = 0;  // 0: the kernel's own
+  bool segments = false;
+  bool tile = false;
+  // Devices of the program that share this process' cores.
+  std::int64_t devices = 1;
+};
+
+// As MLIR text: {mask = "causal", scale = ... : f64, ...}.
+std::string attributes_text(const CallAttributes& attributes);
+
+struct FfiHandler {
+  const char* name;
+  void* handler;  // an XLA_FFI_Handler*
+};
+std::span<const FfiHandler> ffi_handlers();
+
+}  // namespace ringmax::attention::cpu
+
+#endif  // RINGMAX_ATTENTION_CPU_FFI_H_
