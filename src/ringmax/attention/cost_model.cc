@@ -85,53 +85,94 @@ Ring ring_of(const CostCase& c, std::int64_t size) {
           make_ring_schedule(c.mask, queries, keys, {c.bidirectional})};
 }
 
+// What the steps of a ring take; both tracks' i-th steps run at once.
+struct RingLoad {
+  explicit RingLoad(const RingSchedule& schedule) {
+    std::size_t steps = 0;
+    for (const RingTrack& track : schedule.tracks) {
+      steps = std::max(steps, track.steps.size());
+    }
+    devices = static_cast<std::size_t>(schedule.ring_size);
+    compute.assign(steps, std::vector<double>(devices, 0));
+    forward.assign(steps, 0);
+    backward.assign(steps, 0);
+  }
+
+  double busiest() const {
+    double most = 0;
+    for (std::size_t d = 0; d < devices; ++d) {
+      double sum = 0;
+      for (const std::vector<double>& step : compute) sum += step[d];
+      most = std::max(most, sum);
+    }
+    return most;
+  }
+
+  // Until the last device is done. A device starts a step when it is through
+  // with the one before and its keys have come: they left when the device that
+  // had them started the step before.
+  double time(const RingSchedule& schedule, double factor,
+              const std::vector<double>& transfer) const {
+    std::vector<double> started(devices, 0);
+    std::vector<double> done(devices, 0);
+    for (std::size_t i = 0; i < compute.size(); ++i) {
+      std::vector<double> ready = done;
+      for (const RingTrack& track : schedule.tracks) {
+        if (i >= track.steps.size()) continue;
+        for (const auto& [source, target] :
+             track.steps[i].source_target_pairs) {
+          double& at = ready[static_cast<std::size_t>(target)];
+          at = std::max(
+              at, started[static_cast<std::size_t>(source)] + transfer[i]);
+        }
+      }
+      started = ready;
+      for (std::size_t d = 0; d < devices; ++d) {
+        done[d] = started[d] + factor * compute[i][d];
+      }
+    }
+    return *std::max_element(done.begin(), done.end());
+  }
+
+  std::size_t devices = 1;
+  std::vector<std::vector<double>> compute;  // forward, by step and device
+  std::vector<double> forward, backward;     // transfers that bring a step
+};
+
 // Compute and transfers of a ring over `size` groups, each device computing
 // `q_heads` and carrying `kv_heads` heads.
 void add_ring(const CostCase& c, std::int64_t size, double q_heads,
               double kv_heads, const Speeds& speeds, StrategyEstimate& out) {
   const Ring ring = ring_of(c, size);
-  const auto steps_of = [&](const RingTrack& track) {
-    return track.steps.size();
-  };
-  std::size_t steps = 0;
-  for (const RingTrack& track : ring.schedule.tracks) {
-    steps = std::max(steps, steps_of(track));
-  }
-  // Both tracks' i-th steps run at once; what brings step i + 1 is on its way
-  // while step i computes.
-  std::vector<double> compute(steps, 0);
-  std::vector<double> forward(steps, 0);   // keys and values
-  std::vector<double> backward(steps, 0);  // and gradients, in float32
+  RingLoad load(ring.schedule);
   std::vector<double> sent(static_cast<std::size_t>(size), 0);
   for (const RingTrack& track : ring.schedule.tracks) {
-    std::vector<std::vector<double>> active(
-        steps, std::vector<double>(static_cast<std::size_t>(size), 0));
+    const auto tokens = static_cast<double>(track.key_slots.size());
+    const double payload = kv_bytes(c, tokens, kv_heads, element_bytes(c));
+    const double gradient = kv_bytes(c, tokens, kv_heads, 4);
     for (std::int64_t d = 0; d < size; ++d) {
       const MaskInfo info(c.mask, ring.queries, ring.keys, c.blocks, d,
                           track.key_slots);
       for (std::size_t i = 0; i < track.steps.size(); ++i) {
-        active[i][static_cast<std::size_t>(d)] =
-            static_cast<double>(info.active_blocks(track.steps[i].shift));
+        load.compute[i][static_cast<std::size_t>(d)] += compute_s(
+            c, speeds,
+            static_cast<double>(info.active_blocks(track.steps[i].shift)),
+            q_heads);
       }
     }
-    const auto tokens = static_cast<double>(track.key_slots.size());
-    const double payload = kv_bytes(c, tokens, kv_heads, element_bytes(c));
-    const double gradient = kv_bytes(c, tokens, kv_heads, 4);
     for (std::size_t i = 0; i < track.steps.size(); ++i) {
       const RingStep& step = track.steps[i];
-      compute[i] += compute_s(
-          c, speeds, *std::max_element(active[i].begin(), active[i].end()),
-          q_heads);
       const auto transfer = [&](double bytes, std::int64_t hop) {
         if (hop == 0) return 0.0;
         return bytes * static_cast<double>(std::abs(hop)) * c.neighbour_links /
                    speeds.link +
                kSendStart_s;
       };
-      forward[i] = std::max(forward[i], transfer(payload, step.hop));
-      backward[i] =
-          std::max(backward[i], transfer(payload, step.hop) +
-                                    transfer(gradient, step.gradient_hop));
+      load.forward[i] = std::max(load.forward[i], transfer(payload, step.hop));
+      // The gradient of a step leaves while the next one computes.
+      load.backward[i] =
+          std::max(load.backward[i], transfer(payload, step.hop) +
+                                         transfer(gradient, step.gradient_hop));
       for (const auto& [source, target] : step.source_target_pairs) {
         sent[static_cast<std::size_t>(source)] +=
             payload * (c.backward ? 2 : 1);
@@ -142,17 +183,14 @@ void add_ring(const CostCase& c, std::int64_t size, double q_heads,
       }
     }
   }
-  for (std::size_t i = 0; i < steps; ++i) {
-    const double next = i + 1 < steps ? forward[i + 1] : 0;
-    out.compute_s += compute[i];
-    out.transfer_s += forward[i];
-    out.total_s += std::max(compute[i], next) + (i == 0 ? forward[0] : 0);
-    if (!c.backward) continue;
-    const double again = i + 1 < steps ? backward[i + 1] : 0;
-    out.compute_s += kBackwardFactor * compute[i];
-    out.transfer_s += backward[i];
-    out.total_s += std::max(kBackwardFactor * compute[i], again) +
-                   (i == 0 ? backward[0] : 0);
+  const double busiest = load.busiest();
+  out.compute_s += busiest;
+  out.total_s += load.time(ring.schedule, 1, load.forward);
+  for (const double t : load.forward) out.transfer_s += t;
+  if (c.backward) {
+    out.compute_s += kBackwardFactor * busiest;
+    out.total_s += load.time(ring.schedule, kBackwardFactor, load.backward);
+    for (const double t : load.backward) out.transfer_s += t;
   }
   out.sent_bytes +=
       static_cast<std::int64_t>(*std::max_element(sent.begin(), sent.end()));

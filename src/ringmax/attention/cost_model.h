@@ -3,13 +3,12 @@
 //
 // The model counts blocks, bytes and links, and divides by the target's
 // figures:
-//   compute    active blocks of the slowest device, each of block_q x block_kv
-//              pairs at kKernelEfficiency of the peak, plus a start-up time a
-//              block; a ring waits for its slowest device in every step, the
-//              others once
+//   compute    active blocks of the busiest device, each of block_q x block_kv
+//              pairs at a fixed share of the peak, plus a start-up time a block
 //   transfers  bytes times hops over the links a device has along its axis;
-//              what a ring sends hides behind the step it is issued before,
-//              all-gathers and all-to-alls hide behind nothing
+//              what a ring sends hides behind the step it is issued before, and
+//              a device waits when its keys have not come; all-gathers and
+//              all-to-alls hide behind nothing
 //   memory     keys, values, their copies on the way and what gathers leave,
 //              on one device; not the model around it
 // The figures say which way is better and by how much, not how many
@@ -60,7 +59,7 @@ struct StrategyEstimate {
   std::string refusal;
   double compute_s = 0;
   double transfer_s = 0;  // hidden or not
-  double total_s = 0;     // compute and what of the transfers nothing hides
+  double total_s = 0;     // with waiting, and transfers that nothing hides
   std::int64_t sent_bytes = 0;    // by the device that sends most
   std::int64_t memory_bytes = 0;  // on one device
   bool fits = true;  // memory_bytes within the target's, where that is known

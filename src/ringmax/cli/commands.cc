@@ -7,6 +7,7 @@ constexpr Command kCommands[] = {
     {"train", "trains a model", run_train},
     {"attention", "runs one attention case from a file into a file",
      run_attention},
+    {"plan", "draws mask, layout, ring steps and work per device", run_plan},
     {"bench", "measures the training step", run_bench},
     {"config", "prints every setting with its value and where it came from",
      run_config},
