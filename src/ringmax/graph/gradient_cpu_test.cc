@@ -15,7 +15,6 @@ namespace ringmax::graph {
 namespace {
 
 using testing::GradientCheck;
-using testing::random_array;
 
 Value rows_of(Graph& g, std::initializer_list<std::int32_t> rows) {
   const std::vector<std::int32_t> values(rows);

@@ -77,9 +77,8 @@ Value approx_normal(Graph& g, const Dims& dims, std::uint64_t seed,
     sum = sum.valid() ? sum + low + high : low + high;
   }
   // Mean of eight uniform integers in [0, 65535], and their variance.
-  const Value centred =
-      graph::convert(sum, DType::kI32) -
-      graph::constant(g, Shape(DType::kI32, dims), 8 * 65535 / 2);
+  const Value centred = graph::convert(sum, DType::kI32) -
+                        graph::constant(g, Shape(DType::kI32, dims), 4 * 65535);
   const double sum_stddev = std::sqrt(8 * (65536.0 * 65536.0 - 1) / 12);
   return graph::convert(centred, DType::kF32) * (stddev / sum_stddev);
 }

@@ -97,9 +97,11 @@ inline std::string to_string(const char* text, std::size_t size) {
 }  // namespace ringmax::pjrt
 
 // A zeroed argument struct that tells the plugin the size we know.
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration's name takes none.
 #define RINGMAX_PJRT_ARGS(type, name) \
   type name{};                        \
   name.struct_size = type##_STRUCT_SIZE
+// NOLINTEND(bugprone-macro-parentheses)
 
 #define RINGMAX_PJRT_CALL(api, function, args) \
   (api).call(offsetof(PJRT_Api, function), #function, args)
