@@ -7,7 +7,7 @@ PRESET ?= $(if $(CI),ci,release)
 BINARY := build/ringmax
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-slow format lint check bench \
+.PHONY: help setup build demo test test-slow format lint check bench bench-masks \
         oracles bench-torch asan tsan install clean
 
 help:  ## list these targets
@@ -49,6 +49,12 @@ lint: check  ## check, and clang-tidy over every source
 
 bench: build  ## time from the command to the first training step
 	@bench/first_step.sh
+
+bench-masks: setup  ## time mask metadata and ring schedules of a million tokens
+	@tools/setup.sh bench
+	@tools/configure.sh $(PRESET) && cmake build >/dev/null  # finds a new package
+	@tools/build.sh $(PRESET) ringmax_mask_bench
+	@build/ringmax_mask_bench
 
 oracles:  ## install torch and transformers for bench-torch (gigabytes)
 	@tools/oracles.sh
