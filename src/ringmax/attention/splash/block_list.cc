@@ -273,19 +273,26 @@ g::Value sums_before(g::Value x) {
 }  // namespace
 
 BlockList block_list(const Mask& mask, const SlotData& slots,
-                     std::int64_t block_q, std::int64_t block_kv) {
+                     std::int64_t block_q, std::int64_t block_kv,
+                     std::int64_t window_parts) {
   g::Graph& graph = *slots.q_positions_S.graph;
   g::Scope scope(graph, "block_list");
-  const g::Value kinds = Classifier(mask, slots, block_q, block_kv).kinds();
+  g::Value kinds = Classifier(mask, slots, block_q, block_kv).kinds();
   const std::int64_t lists = kinds.dim(0);
   const std::int64_t query_blocks = kinds.dim(1);
-  const std::int64_t key_blocks = kinds.dim(2);
-  if (std::max(query_blocks, key_blocks) > kMaxBlocks) {
+  const std::int64_t windows = kinds.dim(2) / window_parts;
+  if (std::max(query_blocks, windows) > kMaxBlocks) {
     fail_invalid(
-        "attention: {} and {} blocks of a shard are more than {}; larger "
-        "block_q or block_kv would do",
-        query_blocks, key_blocks, kMaxBlocks);
+        "attention: a shard has {} query blocks and {} windows of keys, more "
+        "than {}; larger block_q or block_kv would do",
+        query_blocks, windows, kMaxBlocks);
   }
+  // The parts of a window side by side in the bits of one number.
+  kinds = g::reshape(kinds, {lists, query_blocks, windows, window_parts});
+  const g::Value place =
+      g::iota(graph, Shape(DType::kI32, kinds.dims()), 3) * kPartBits;
+  kinds = g::reduce_sum(g::shift_left(kinds, place), {3});
+
   const Shape shape(DType::kI32, kinds.dims());
   const g::Value zero = g::constant(graph, shape, 0);
   const g::Value one = g::constant(graph, shape, 1);
@@ -294,10 +301,10 @@ BlockList block_list(const Mask& mask, const SlotData& slots,
   const g::Value row_works = g::broadcast_to(
       g::expand_dim(g::reduce(active, {2}, g::ReduceKind::kOr), 2), shape.dims);
   const g::Value query_block = g::iota(graph, shape, 1);
-  const g::Value key_block = g::iota(graph, shape, 2);
+  const g::Value window = g::iota(graph, shape, 2);
   const g::Value kept = g::logical_or(
       active,
-      g::logical_and(g::logical_not(row_works), g::equal(key_block, zero)));
+      g::logical_and(g::logical_not(row_works), g::equal(window, zero)));
   const g::Value count = g::select(kept, one, zero);
 
   const g::Value before = sums_before(count);
@@ -305,19 +312,16 @@ BlockList block_list(const Mask& mask, const SlotData& slots,
   const auto by_row = [&](g::Value x) {
     return g::broadcast_to(g::expand_dim(x, 2), shape.dims);
   };
-  g::Value packed = kinds;
-  const auto put_bit = [&](g::Value where, std::int64_t bit) {
-    packed =
-        packed +
-        g::select(where, g::full_like(zero, static_cast<double>(bit)), zero);
+  const auto bit_where = [&](g::Value where, std::int64_t bit) {
+    return g::select(where, g::full_like(zero, static_cast<double>(bit)), zero);
   };
-  put_bit(g::equal(before, zero), kFirstBit);
-  put_bit(g::equal(before + one, by_row(rows)), kLastBit);
-  packed = packed +
-           g::shift_left(query_block, g::full_like(zero, kQueryShift)) +
-           g::shift_left(key_block, g::full_like(zero, kKeyShift));
+  const g::Value packed =
+      kinds + bit_where(g::equal(before, zero), kFirstBit) +
+      bit_where(g::equal(before + one, by_row(rows)), kLastBit) +
+      g::shift_left(query_block, g::full_like(zero, kQueryShift)) +
+      g::shift_left(window, g::full_like(zero, kWindowShift));
 
-  const std::int64_t length = query_blocks * key_blocks;
+  const std::int64_t length = query_blocks * windows;
   const g::Value lengths = g::reduce_sum(rows, {1});  // [lists]
   g::Value at = by_row(sums_before(rows)) + before;
   at = at + g::iota(graph, shape, 0) * static_cast<double>(length);
@@ -336,6 +340,39 @@ BlockList block_list(const Mask& mask, const SlotData& slots,
   const g::Value idle = g::full_like(
       scattered, static_cast<double>((query_blocks - 1) << kQueryShift));
   return {g::select(beyond, idle, scattered), g::reduce_max(lengths, {0})};
+}
+
+BlockList repeat_list(const BlockList& list, std::int64_t lists,
+                      std::int64_t groups, std::int64_t query_blocks) {
+  g::Graph& graph = *list.entries.graph;
+  if (groups * query_blocks > kMaxBlocks) {
+    fail_invalid(
+        "attention: {} query heads of {} query blocks are more than {} rows; a "
+        "larger block_q would do",
+        groups, query_blocks, kMaxBlocks);
+  }
+  const std::int64_t length = list.entries.dim(0) / lists;
+  const Dims dims = {lists, groups * length};
+  const Shape shape(DType::kI32, dims);
+  const g::Value at = g::iota(graph, shape, 1);
+  const g::Value of_one = g::broadcast_to(list.length, dims);
+  // Lists are shorter than the space for them: entry i of head h comes at
+  // h * length + i.
+  const g::Value head = g::divide(at, of_one);
+  const g::Value inside = g::remainder(at, of_one);
+  const g::Value list_index = g::iota(graph, shape, 0);
+  const g::Value source = inside + list_index * static_cast<double>(length);
+  const g::Value rows =
+      g::take_rows(g::reshape(list.entries, {lists * length, 1}),
+                   g::reshape(source, {lists * groups * length}));
+  const g::Value offset =
+      g::minimum(head, g::full_like(head, static_cast<double>(groups - 1)));
+  const g::Value entries =
+      g::reshape(rows, dims) +
+      g::shift_left(offset * static_cast<double>(query_blocks),
+                    g::full_like(offset, kQueryShift));
+  return {g::reshape(entries, {lists * groups * length}),
+          list.length * static_cast<double>(groups)};
 }
 
 }  // namespace ringmax::attention::splash

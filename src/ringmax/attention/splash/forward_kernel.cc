@@ -1,10 +1,11 @@
 #include "ringmax/attention/splash/forward_kernel.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "ringmax/attention/splash/kernel_math.h"
-#include "ringmax/base/error.h"
+#include "ringmax/kernel/ops.h"
 
 namespace ringmax::attention::splash {
 
@@ -17,6 +18,8 @@ using k::Values;
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
+// Below every maximum of logits that float32 can hold in base 2.
+constexpr double kLowest = -1e38;
 
 class Forward {
  public:
@@ -75,7 +78,7 @@ class Forward {
       return Values{g[0], entry(g).query_block(), zero()};
     };
     const auto keys = [&](const Values& g) {
-      return Values{g[0] / static_cast<double>(s_.groups), entry(g).key_block(),
+      return Values{g[0] / static_cast<double>(s_.groups), entry(g).window(),
                     zero()};
     };
     const auto whole = [&](const Values&) {
@@ -86,11 +89,11 @@ class Forward {
                       Shape(s_.dtype, {s_.heads(), s_.queries, s_.head_dim}),
                       {1, s_.block_q, s_.head_dim}, queries);
     key_ = kernel.input("k", Shape(s_.dtype, {kv, s_.keys, s_.head_dim}),
-                        {1, s_.block_kv, s_.head_dim}, keys);
+                        {1, s_.window(), s_.head_dim}, keys);
     v_ = kernel.input("v", Shape(s_.dtype, {kv, s_.keys, s_.value_dim}),
-                      {1, s_.block_kv, s_.value_dim}, keys);
+                      {1, s_.window(), s_.value_dim}, keys);
     const Dims q_rows = {s_.query_blocks(), 1, s_.block_q};
-    const Dims kv_rows = {s_.key_blocks(), 1, s_.block_kv};
+    const Dims kv_rows = {s_.windows(), 1, s_.window()};
     q_positions_ = kernel.input("q_positions", i32(q_rows), q_rows, whole);
     kv_positions_ = kernel.input("kv_positions", i32(kv_rows), kv_rows, whole);
     if (s_.segments) {
@@ -109,9 +112,9 @@ class Forward {
     }
     if (s_.tile) {
       tile_ = kernel.input("tile", i32({s_.queries, s_.keys}),
-                           {s_.block_q, s_.block_kv}, [&](const Values& g) {
+                           {s_.block_q, s_.window()}, [&](const Values& g) {
                              const Entry e = entry(g);
-                             return Values{e.query_block(), e.key_block()};
+                             return Values{e.query_block(), e.window()};
                            });
     }
     out_ = kernel.output("out", f32({s_.heads(), s_.queries, s_.value_dim}),
@@ -137,33 +140,68 @@ class Forward {
 
   void step(const Values& g) {
     const Entry e = entry(g);
-    const std::int64_t parts = s_.block_kv / s_.block_kv_compute;
-    const auto tiles = [&](TileKind kind) {
-      k::if_true(e.is(kind), [&] {
-        for (std::int64_t c = 0; c < parts; ++c) tile(kind, e, g, c);
-      });
-    };
-    tiles(TileKind::kFull);
-    tiles(TileKind::kPartial);
-    if (s_.block_q == s_.block_kv) tiles(TileKind::kTriangular);
+    k::Kernel& kernel = *kernel_;
+    k::for_range(k::constant_i32(kernel, 0),
+                 k::constant_i32(kernel, s_.window_parts), {},
+                 [&](Value part, const Values&) {
+                   block(e, part);
+                   return Values{};
+                 });
   }
 
-  // Keys [c, c + 1) * block_kv_compute of the block against its query rows.
-  void tile(TileKind kind, const Entry& e, const Values& g, std::int64_t c) {
-    const std::int64_t columns = s_.block_kv_compute;
-    const std::int64_t first_row =
-        kind == TileKind::kTriangular ? c * columns : 0;
+  // One key block of the window.
+  void block(const Entry& e, Value part) {
+    const Value kind = e.part(part);
+    const Value start = part * static_cast<double>(s_.block_kv);
+    const auto when = [&](TileKind wanted, const std::function<void()>& body) {
+      k::if_true(is_kind(kind, wanted), body);
+    };
+    if (s_.full) {
+      when(TileKind::kFull, [&] {
+        for (std::int64_t c = 0; c < s_.block_kv; c += s_.keys_at_once) {
+          keys(start + static_cast<double>(c), s_.keys_at_once, 0, {});
+        }
+      });
+    }
+    if (s_.partial) {
+      // The slow kind: a loop, because its code is long.
+      when(TileKind::kPartial, [&] {
+        k::Kernel& kernel = *kernel_;
+        k::for_range(k::constant_i32(kernel, 0),
+                     k::constant_i32(kernel, s_.block_kv / s_.keys_at_once), {},
+                     [&](Value c, const Values&) {
+                       const Value at =
+                           start + c * static_cast<double>(s_.keys_at_once);
+                       keys(at, s_.keys_at_once, 0, [&](Value s) {
+                         return k::select(visible_pairs(e, at), s, -kInf);
+                       });
+                       return Values{};
+                     });
+      });
+    }
+    if (s_.triangular && s_.block_q == s_.block_kv) {
+      when(TileKind::kTriangular, [&] {
+        const std::int64_t n = s_.triangle_keys_at_once;
+        for (std::int64_t c = 0; c < s_.block_kv; c += n) {
+          keys(start + static_cast<double>(c), n, c,
+               [&](Value s) { return below_diagonal(s, strict_of(kind)); });
+        }
+      });
+    }
+  }
+
+  // `columns` keys from slot `start` of the window on, against the query rows
+  // from `first_row` on; `mask` hides scores, nothing when it is empty.
+  void keys(Value start, std::int64_t columns, std::int64_t first_row,
+            const std::function<Value(Value)>& mask) {
     const std::int64_t rows = s_.block_q - first_row;
+    const Value at = k::multiple_of(start, columns);
     const k::MatmulAttr by_row{1, 1, precision()};
 
     const Value q = k::load(q_, {0, first_row, 0}, {1, rows, s_.head_dim});
-    const Value key =
-        k::load(key_, {0, c * columns, 0}, {1, columns, s_.head_dim});
+    const Value key = k::load(key_, {0, at, 0}, {1, columns, s_.head_dim});
     Value s = base2(k::matmul(q, key, by_row));
-    if (kind == TileKind::kTriangular) s = below_diagonal(s, e);
-    if (kind == TileKind::kPartial) {
-      s = k::select(visible_pairs(e, g, c), s, -kInf);
-    }
+    if (mask) s = mask(s);
 
     const k::Indices row0 = {first_row, 0};
     const Dims state = {rows, kLanes};
@@ -173,7 +211,7 @@ class Forward {
     k::store(m_, m_new, row0, state);
     // A row that has seen nothing keeps -inf, and -inf - -inf must not occur.
     const Value m =
-        kind == TileKind::kPartial || kind == TileKind::kTriangular
+        mask
             ? k::select(k::equal(m_new, k::number_like(m_new, -kInf)), 0, m_new)
             : m_new;
     const Value p = k::exp2(s - with_lanes(m, columns));
@@ -183,8 +221,7 @@ class Forward {
       l = l + k::slice(p, {0, lane}, {rows, kLanes});
     }
     k::store(l_, l, row0, state);
-    const Value v =
-        k::load(v_, {0, c * columns, 0}, {1, columns, s_.value_dim});
+    const Value v = k::load(v_, {0, at, 0}, {1, columns, s_.value_dim});
     const Dims acc_dims = {rows, s_.value_dim};
     const Value scaled =
         k::load(acc_, row0, acc_dims) * with_lanes(alpha, s_.value_dim);
@@ -205,67 +242,71 @@ class Forward {
   }
 
   // The first rows of a triangular tile are its diagonal; the rest is full.
-  Value below_diagonal(Value s, const Entry& e) const {
+  Value below_diagonal(Value s, Value strict) const {
     const std::int64_t n = s.dim(1);
     const Value row = k::iota(*kernel_, {n, n}, 0);
     const Value column = k::iota(*kernel_, {n, n}, 1);
-    const Value seen = k::greater_equal(row - column, e.strict());
+    const Value seen = k::greater_equal(row - column, strict);
     const Value diagonal = k::select(seen, k::slice(s, {0, 0}, {n, n}), -kInf);
     if (s.dim(0) == n) return diagonal;
     return k::concatenate({diagonal, k::slice(s, {n, 0}, {s.dim(0) - n, n})},
                           0);
   }
 
-  Value visible_pairs(const Entry& e, const Values&, std::int64_t c) const {
-    const std::int64_t columns = s_.block_kv_compute;
+  // Which pairs of the query block and `keys_at_once` keys from slot `start` of
+  // the window on are visible.
+  Value visible_pairs(const Entry& e, Value start) const {
+    const std::int64_t columns = s_.keys_at_once;
+    const Value at = k::multiple_of(start, columns);
     const Dims dims = {s_.block_q, columns};
-    const Value query =
+    PairSlots slots;
+    slots.queries =
         with_lanes(as_column(k::load(q_positions_, {e.query_block(), 0, 0},
                                      {1, 1, s_.block_q})),
                    columns);
-    const Value key_row = k::load(
-        kv_positions_, {e.key_block(), 0, c * columns}, {1, 1, columns});
-    const Value key = k::broadcast_to(key_row, dims);
-    const Value zero = k::number_like(key, 0);
-    Value seen = k::logical_and(k::greater_equal(query, zero),
-                                k::greater_equal(key, zero));
-    if (s_.mask.kind() != Mask::Kind::kFull) {
-      seen = k::logical_and(seen, visible(s_.mask, query, key));
-    }
+    slots.keys = k::broadcast_to(
+        k::load(kv_positions_, {e.window(), 0, at}, {1, 1, columns}), dims);
     if (s_.segments) {
-      const Value of_query =
+      slots.query_segments =
           with_lanes(as_column(k::load(q_segments_, {0, e.query_block(), 0, 0},
                                        {1, 1, 1, s_.block_q})),
                      columns);
-      const Value of_key = k::broadcast_to(
-          k::load(kv_segments_, {0, e.key_block(), 0, c * columns},
-                  {1, 1, 1, columns}),
+      slots.key_segments = k::broadcast_to(
+          k::load(kv_segments_, {0, e.window(), 0, at}, {1, 1, 1, columns}),
           dims);
-      seen = k::logical_and(seen, k::equal(of_query, of_key));
-      seen = k::logical_and(seen, k::not_equal(of_key, zero));
     }
-    if (s_.tile) {
-      seen = k::logical_and(
-          seen, k::not_equal(k::load(tile_, {0, c * columns}, dims), zero));
-    }
-    return seen;
+    if (s_.tile) slots.tile = k::load(tile_, {0, at}, dims);
+    return visible(s_.mask, slots);
   }
 
   void finish() {
-    const Value m = k::load(m_);
+    // In pieces, so that registers hold them.
+    constexpr std::int64_t kRows = 512;
+    for (std::int64_t r = 0; r < s_.block_q; r += kRows) {
+      finish_rows(r, std::min(kRows, s_.block_q - r));
+    }
+  }
+  void finish_rows(std::int64_t first, std::int64_t rows) {
+    const Dims dims = {rows, kLanes};
+    const Value m = k::load(m_, {first, 0}, dims);
     const Value sum = k::broadcast_to(
-        k::reduce(k::load(l_), 1, ReduceKind::kSum), {s_.block_q, kLanes});
+        k::reduce(k::load(l_, {first, 0}, dims), 1, ReduceKind::kSum), dims);
     const Value empty = k::equal(sum, k::number_like(sum, 0));
     const Value l = k::select(empty, 1, sum);
     const Value inverse = k::number_like(l, 1) / l;
-    k::store(out_, k::load(acc_) * with_lanes(inverse, s_.value_dim));
-    const Value max = m * kLn2;
-    const Value lse = k::select(empty, -kInf, max + k::log(l));
-    // Both statistics as rows, by one transposition.
-    const Value lane = k::iota(*kernel_, {s_.block_q, kLanes}, 1);
-    const Value both =
-        k::select(k::equal(lane, k::number_like(lane, 0)), lse, max);
-    k::store(stats_, k::slice(k::transpose(both), {0, 0}, {2, s_.block_q}));
+    const Dims out = {rows, s_.value_dim};
+    k::store(out_,
+             k::load(acc_, {first, 0}, out) * with_lanes(inverse, s_.value_dim),
+             {0, first, 0}, {1, rows, s_.value_dim});
+    // Both statistics as rows by one transposition.
+    const Value lane = k::iota(*kernel_, dims, 1);
+    const Value both = k::select(k::equal(lane, k::number_like(lane, 0)), l, m);
+    const Value turned = k::slice(k::transpose(both), {0, 0}, {2, rows});
+    const Value l_row = k::slice(turned, {0, 0}, {1, rows});
+    const Value max = k::slice(turned, {1, 0}, {1, rows}) * kLn2;
+    const Value lse = max + k::log(l_row);
+    k::store(stats_, lse, {0, 0, first}, {1, 1, rows});
+    k::store(stats_, max, {0, 1, first}, {1, 1, rows});
   }
 
   const KernelSpec s_;

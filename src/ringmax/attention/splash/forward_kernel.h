@@ -8,43 +8,12 @@
 #ifndef RINGMAX_ATTENTION_SPLASH_FORWARD_KERNEL_H_
 #define RINGMAX_ATTENTION_SPLASH_FORWARD_KERNEL_H_
 
-#include <cstdint>
 #include <memory>
 
-#include "ringmax/attention/mask.h"
+#include "ringmax/attention/splash/kernel_spec.h"
 #include "ringmax/kernel/kernel.h"
 
 namespace ringmax::attention::splash {
-
-// What both kernels are built from. Lengths are padded to blocks already.
-struct KernelSpec {
-  Mask mask = Mask::full();
-  double scale = 1;
-  double soft_cap = 0;  // 0: none
-  std::int64_t batch = 1;
-  std::int64_t kv_heads = 1;
-  std::int64_t groups = 1;
-  std::int64_t queries = 0;
-  std::int64_t keys = 0;
-  std::int64_t head_dim = 128;
-  std::int64_t value_dim = 128;
-  DType dtype = DType::kBF16;
-  bool segments = false;
-  bool tile = false;
-  // Multiples of 128 that divide the lengths; block_kv_compute divides
-  // block_kv.
-  std::int64_t block_q = 0;
-  std::int64_t block_kv = 0;
-  std::int64_t block_kv_compute = 0;
-  std::int64_t vmem_limit_bytes = 0;
-
-  std::int64_t heads() const { return batch * kv_heads * groups; }
-  std::int64_t query_blocks() const { return queries / block_q; }
-  std::int64_t key_blocks() const { return keys / block_kv; }
-  // Lists differ from batch row to batch row where segments do.
-  std::int64_t lists() const { return segments ? batch : 1; }
-  std::int64_t list_length() const { return query_blocks() * key_blocks(); }
-};
 
 // Operands: walk length; block list [lists * list_length] (see kernel_math.h);
 // q [heads, S, D], k [B*K, T, D], v [B*K, T, V]; q positions [S / bq, 1, bq]

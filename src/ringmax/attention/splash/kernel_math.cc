@@ -8,30 +8,39 @@ namespace ringmax::attention::splash {
 
 namespace k = ringmax::kernel;
 
-k::Value Entry::is(TileKind kind) const {
-  const k::Value bits =
-      k::logical_and(packed, k::number_like(packed, (1 << kKindBits) - 1));
+namespace {
+
+k::Value masked(k::Value x, std::int64_t bits) {
+  return k::logical_and(x, k::number_like(x, static_cast<double>(bits)));
+}
+k::Value shifted(k::Value x, std::int64_t by) {
+  return k::shift_right(x, k::number_like(x, static_cast<double>(by)));
+}
+k::Value set(k::Value x, std::int64_t bit) {
+  const k::Value found = masked(x, bit);
+  return k::not_equal(found, k::number_like(found, 0));
+}
+
+}  // namespace
+
+k::Value Entry::first() const { return set(packed, kFirstBit); }
+k::Value Entry::last() const { return set(packed, kLastBit); }
+k::Value Entry::query_block() const {
+  return masked(shifted(packed, kQueryShift), kMaxBlocks - 1);
+}
+k::Value Entry::window() const { return shifted(packed, kWindowShift); }
+k::Value Entry::part(k::Value index) const {
+  return masked(k::shift_right(packed, index * kPartBits),
+                (1 << kPartBits) - 1);
+}
+
+k::Value is_kind(k::Value part, TileKind kind) {
+  const k::Value bits = masked(part, kStrictBit - 1);
   return k::equal(bits, k::number_like(bits, static_cast<double>(kind)));
 }
 
-k::Value Entry::flag(std::int64_t bit) const {
-  const k::Value set =
-      k::logical_and(packed, k::number_like(packed, static_cast<double>(bit)));
-  return k::not_equal(set, k::number_like(set, 0));
-}
-
-k::Value Entry::strict() const {
-  return k::convert(flag(kStrictBit), DType::kI32);
-}
-
-k::Value Entry::query_block() const {
-  return k::logical_and(
-      k::shift_right(packed, k::number_like(packed, kQueryShift)),
-      k::number_like(packed, kMaxBlocks - 1));
-}
-
-k::Value Entry::key_block() const {
-  return k::shift_right(packed, k::number_like(packed, kKeyShift));
+k::Value strict_of(k::Value part) {
+  return k::convert(set(part, kStrictBit), DType::kI32);
 }
 
 k::Value with_lanes(k::Value x, std::int64_t lanes) {
@@ -49,7 +58,10 @@ double clamped_offset(std::int64_t offset) {
   return static_cast<double>(std::clamp(offset, -kMost, kMost));
 }
 
-k::Value visible(const Mask& mask, k::Value query, k::Value key) {
+namespace {
+
+// Where a law sees a pair of positions.
+k::Value seen_by(const Mask& mask, k::Value query, k::Value key) {
   switch (mask.kind()) {
     case Mask::Kind::kFull:
       return k::equal(query, query);
@@ -66,9 +78,9 @@ k::Value visible(const Mask& mask, k::Value query, k::Value key) {
     }
     case Mask::Kind::kAnd:
     case Mask::Kind::kOr: {
-      k::Value seen = visible(mask.operands()[0], query, key);
+      k::Value seen = seen_by(mask.operands()[0], query, key);
       for (std::size_t i = 1; i < mask.operands().size(); ++i) {
-        const k::Value next = visible(mask.operands()[i], query, key);
+        const k::Value next = seen_by(mask.operands()[i], query, key);
         seen = mask.kind() == Mask::Kind::kAnd ? k::logical_and(seen, next)
                                                : k::logical_or(seen, next);
       }
@@ -78,6 +90,26 @@ k::Value visible(const Mask& mask, k::Value query, k::Value key) {
       break;
   }
   fail(ErrorCode::kInternal, "a dense mask reaches a kernel as a tile");
+}
+
+}  // namespace
+
+k::Value visible(const Mask& mask, const PairSlots& slots) {
+  const k::Value zero = k::number_like(slots.queries, 0);
+  k::Value seen = k::logical_and(k::greater_equal(slots.queries, zero),
+                                 k::greater_equal(slots.keys, zero));
+  if (mask.kind() != Mask::Kind::kFull) {
+    seen = k::logical_and(seen, seen_by(mask, slots.queries, slots.keys));
+  }
+  if (slots.query_segments.valid()) {
+    seen = k::logical_and(seen,
+                          k::equal(slots.query_segments, slots.key_segments));
+    seen = k::logical_and(seen, k::not_equal(slots.key_segments, zero));
+  }
+  if (slots.tile.valid()) {
+    seen = k::logical_and(seen, k::not_equal(slots.tile, zero));
+  }
+  return seen;
 }
 
 }  // namespace ringmax::attention::splash

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "ringmax/attention/splash/backward_kernel.h"
 #include "ringmax/attention/splash/block_list.h"
+#include "ringmax/attention/splash/forward_kernel.h"
 #include "ringmax/attention/splash/kernel_math.h"
 #include "ringmax/graph/ops.h"
 
@@ -16,6 +18,12 @@ std::int64_t round_up(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
 }
 
+// The largest of `most`, half of it, ... that divides n, a multiple of 128.
+std::int64_t largest_divisor(std::int64_t n, std::int64_t most) {
+  while (n % most != 0) most /= 2;
+  return most;
+}
+
 // Appends `fill` to dimension `dim` up to `size`.
 g::Value padded(g::Value x, std::int64_t dim, std::int64_t size, double fill) {
   if (x.dim(dim) == size) return x;
@@ -25,47 +33,8 @@ g::Value padded(g::Value x, std::int64_t dim, std::int64_t size, double fill) {
   return g::pad(x, low, high, fill);
 }
 
-g::Value merged(g::Value x, std::int64_t leading) {
-  std::int64_t heads = 1;
-  for (std::int64_t d = 0; d < leading; ++d) heads *= x.dim(d);
-  Dims dims = {heads};
-  dims.insert(dims.end(), x.dims().begin() + leading, x.dims().end());
-  return g::reshape(x, dims);
-}
-
-SlotData padded_slots(const KernelSpec& spec, const KernelOperands& o) {
-  SlotData slots;
-  slots.q_positions_S = padded(o.q_positions_S, 0, spec.queries, -1);
-  slots.kv_positions_T = padded(o.kv_positions_T, 0, spec.keys, -1);
-  if (spec.segments) {
-    slots.q_segments_BS = padded(o.q_segments_BS, 1, spec.queries, 0);
-    slots.kv_segments_BT = padded(o.kv_segments_BT, 1, spec.keys, 0);
-  }
-  if (spec.tile) {
-    const g::Value tile = g::convert(o.tile_ST, DType::kI32);
-    slots.tile_ST = padded(padded(tile, 0, spec.queries, 0), 1, spec.keys, 0);
-  }
-  return slots;
-}
-
-void add_slots(const KernelSpec& s, const SlotData& slots,
-               g::Values* operands) {
-  operands->push_back(
-      g::reshape(slots.q_positions_S, {s.query_blocks(), 1, s.block_q}));
-  operands->push_back(
-      g::reshape(slots.kv_positions_T, {s.key_blocks(), 1, s.block_kv}));
-  if (s.segments) {
-    operands->push_back(g::reshape(slots.q_segments_BS,
-                                   {s.batch, s.query_blocks(), 1, s.block_q}));
-    operands->push_back(g::reshape(slots.kv_segments_BT,
-                                   {s.batch, s.key_blocks(), 1, s.block_kv}));
-  }
-  if (s.tile) operands->push_back(slots.tile_ST);
-}
-
-}  // namespace
-
-KernelSpec forward_spec(const KernelRequest& r) {
+// The kernels' view of a request: lengths padded, blocks chosen.
+KernelSpec spec_of(const KernelRequest& r) {
   KernelSpec s;
   s.mask = r.mask;
   s.scale = r.scale;
@@ -81,39 +50,129 @@ KernelSpec forward_spec(const KernelRequest& r) {
   s.block_q =
       std::min(round_up(r.block_q, kLanes), round_up(r.queries, kLanes));
   s.block_kv = std::min(round_up(r.block_kv, kLanes), round_up(r.keys, kLanes));
-  s.block_kv_compute = kLanes;
-  for (const std::int64_t n : {256, 512}) {
-    if (s.block_kv % n == 0) s.block_kv_compute = n;
-  }
+  s.keys_at_once = largest_divisor(s.block_kv, 512);
+  s.triangle_keys_at_once = largest_divisor(s.block_kv, 256);
   s.queries = round_up(r.queries, s.block_q);
-  s.keys = round_up(r.keys, s.block_kv);
+  s.window_parts =
+      std::min(kMaxParts, round_up(r.keys, s.block_kv) / s.block_kv);
+  s.keys = round_up(r.keys, s.window());
   return s;
 }
+
+SlotData padded_slots(const KernelSpec& s, const KernelOperands& o) {
+  SlotData slots;
+  slots.q_positions_S = padded(o.q_positions_S, 0, s.queries, -1);
+  slots.kv_positions_T = padded(o.kv_positions_T, 0, s.keys, -1);
+  if (s.segments) {
+    slots.q_segments_BS = padded(o.q_segments_BS, 1, s.queries, 0);
+    slots.kv_segments_BT = padded(o.kv_segments_BT, 1, s.keys, 0);
+  }
+  if (s.tile) {
+    const g::Value tile = g::convert(o.tile_ST, DType::kI32);
+    slots.tile_ST = padded(padded(tile, 0, s.queries, 0), 1, s.keys, 0);
+  }
+  return slots;
+}
+
+// The slots as the kernels take them, query slots once for each of `groups`
+// heads.
+void add_slots(const KernelSpec& s, const SlotData& slots, std::int64_t groups,
+               g::Values* operands) {
+  const auto for_groups = [&](g::Value x) {
+    return g::concatenate(g::Values(static_cast<std::size_t>(groups), x),
+                          x.rank() - 3);
+  };
+  operands->push_back(for_groups(
+      g::reshape(slots.q_positions_S, {s.query_blocks(), 1, s.block_q})));
+  operands->push_back(
+      g::reshape(slots.kv_positions_T, {s.windows(), 1, s.window()}));
+  if (!s.segments) return;
+  operands->push_back(for_groups(g::reshape(
+      slots.q_segments_BS, {s.batch, s.query_blocks(), 1, s.block_q})));
+  operands->push_back(
+      g::reshape(slots.kv_segments_BT, {s.batch, s.windows(), 1, s.window()}));
+}
+
+BlockList list_of(const KernelSpec& s, const SlotData& slots) {
+  return block_list(s.mask, slots, s.block_q, s.block_kv, s.window_parts);
+}
+
+// [B, K, T, ...] -> [B*K, T, ...], T padded.
+g::Value keys_by_head(const KernelSpec& s, g::Value x_BKTD) {
+  const g::Value x = padded(x_BKTD, 2, s.keys, 0);
+  return g::reshape(x, {s.batch * s.kv_heads, s.keys, x.dim(3)});
+}
+
+}  // namespace
 
 KernelPartial splash_forward(const KernelRequest& request,
                              const KernelOperands& operands,
                              const Caller& caller) {
   g::Scope scope(*operands.q_BKGSD.graph, "splash_forward");
-  const KernelSpec s = forward_spec(request);
+  const KernelSpec s = spec_of(request);
   const SlotData slots = padded_slots(s, operands);
-  const BlockList list = block_list(s.mask, slots, s.block_q, s.block_kv);
+  const BlockList list = list_of(s, slots);
   g::Values inputs = {list.length, list.entries};
-  inputs.push_back(padded(merged(operands.q_BKGSD, 3), 1, s.queries, 0));
-  inputs.push_back(padded(merged(operands.k_BKTD, 2), 1, s.keys, 0));
-  inputs.push_back(padded(merged(operands.v_BKTV, 2), 1, s.keys, 0));
-  add_slots(s, slots, &inputs);
+  inputs.push_back(g::reshape(padded(operands.q_BKGSD, 3, s.queries, 0),
+                              {s.heads(), s.queries, s.head_dim}));
+  inputs.push_back(keys_by_head(s, operands.k_BKTD));
+  inputs.push_back(keys_by_head(s, operands.v_BKTV));
+  add_slots(s, slots, 1, &inputs);
+  if (s.tile) inputs.push_back(slots.tile_ST);
   const g::Values results = caller(*forward_kernel(s), inputs);
 
-  const auto cut = [&](g::Value x, std::int64_t dim, Dims tail) {
-    Dims dims = {s.batch, s.kv_heads, s.groups, request.queries};
-    dims.insert(dims.end(), tail.begin(), tail.end());
-    return g::reshape(g::slice_dim(x, dim, 0, request.queries), dims);
+  const Dims rows = {s.batch, s.kv_heads, s.groups, request.queries};
+  Dims wide = rows;
+  wide.push_back(s.value_dim);
+  const auto statistic = [&](std::int64_t row) {
+    const g::Value x = g::slice_dim(results[1], 1, row, row + 1);
+    return g::reshape(g::slice_dim(x, 2, 0, request.queries), rows);
   };
-  KernelPartial partial;
-  partial.out_BKGSV = cut(results[0], 1, {s.value_dim});
-  partial.lse_BKGS = cut(g::slice_dim(results[1], 1, 0, 1), 2, {});
-  partial.max_BKGS = cut(g::slice_dim(results[1], 1, 1, 2), 2, {});
-  return partial;
+  return {g::reshape(g::slice_dim(results[0], 1, 0, request.queries), wide),
+          statistic(0), statistic(1)};
+}
+
+KernelGradients splash_backward(const KernelRequest& request,
+                                const KernelOperands& operands,
+                                g::Value dout_BKGSV, g::Value lse_BKGS,
+                                g::Value delta_BKGS,
+                                const KernelGradients& so_far,
+                                const Caller& caller) {
+  g::Scope scope(*operands.q_BKGSD.graph, "splash_backward");
+  const KernelSpec s = spec_of(request);
+  const SlotData slots = padded_slots(s, operands);
+  const BlockList list =
+      repeat_list(list_of(s, slots), s.lists(), s.groups, s.query_blocks());
+  // [B, K, G, S, ...] -> [B*K, G*S, ...], S padded.
+  const auto by_kv_head = [&](g::Value x) {
+    x = padded(x, 3, s.queries, 0);
+    Dims dims = {s.batch * s.kv_heads, s.groups * s.queries};
+    dims.insert(dims.end(), x.dims().begin() + 4, x.dims().end());
+    return g::reshape(x, dims);
+  };
+  g::Values inputs = {list.length, list.entries};
+  inputs.push_back(by_kv_head(operands.q_BKGSD));
+  inputs.push_back(keys_by_head(s, operands.k_BKTD));
+  inputs.push_back(keys_by_head(s, operands.v_BKTV));
+  inputs.push_back(by_kv_head(dout_BKGSV));
+  inputs.push_back(
+      g::concatenate({g::expand_dim(by_kv_head(lse_BKGS * kLog2E), 1),
+                      g::expand_dim(by_kv_head(delta_BKGS), 1)},
+                     1));
+  add_slots(s, slots, s.groups, &inputs);
+  if (s.tile) inputs.push_back(g::transpose(slots.tile_ST, {1, 0}));
+  inputs.push_back(by_kv_head(so_far.dq_BKGSD));
+  const g::Values results = caller(*backward_kernel(s), inputs);
+
+  const g::Value dq = g::reshape(
+      results[0], {s.batch, s.kv_heads, s.groups, s.queries, s.head_dim});
+  const auto of_keys = [&](g::Value x) {
+    return g::reshape(g::slice_dim(x, 1, 0, request.keys),
+                      {s.batch, s.kv_heads, request.keys, x.dim(2)});
+  };
+  return {g::slice_dim(dq, 3, 0, request.queries),
+          so_far.dk_BKTD + of_keys(results[1]) * s.scale,
+          so_far.dv_BKTV + of_keys(results[2])};
 }
 
 }  // namespace ringmax::attention::splash

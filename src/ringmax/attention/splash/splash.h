@@ -6,12 +6,9 @@
 #ifndef RINGMAX_ATTENTION_SPLASH_SPLASH_H_
 #define RINGMAX_ATTENTION_SPLASH_SPLASH_H_
 
-#include <memory>
-#include <optional>
-#include <string>
+#include <functional>
 
 #include "ringmax/attention/backend.h"
-#include "ringmax/attention/splash/forward_kernel.h"
 #include "ringmax/kernel/call.h"
 
 namespace ringmax::attention::splash {
@@ -24,8 +21,13 @@ KernelPartial splash_forward(const KernelRequest& request,
                              const KernelOperands& operands,
                              const Caller& caller);
 
-// The kernel's view of a request: lengths padded, blocks chosen.
-KernelSpec forward_spec(const KernelRequest& request);
+// Returns `so_far` plus this pair of shards' part; see Backend::backward().
+KernelGradients splash_backward(const KernelRequest& request,
+                                const KernelOperands& operands,
+                                graph::Value dout_BKGSV, graph::Value lse_BKGS,
+                                graph::Value delta_BKGS,
+                                const KernelGradients& so_far,
+                                const Caller& caller);
 
 }  // namespace ringmax::attention::splash
 

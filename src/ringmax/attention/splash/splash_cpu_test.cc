@@ -2,8 +2,10 @@
 // on the CPU plugin, and through the interpreter of their Mosaic text.
 #include <gtest/gtest.h>
 
-#include <memory>
+#include <algorithm>
+#include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ringmax/attention/splash/splash.h"
@@ -18,8 +20,18 @@ namespace {
 using attention::testing::Case;
 namespace g = ringmax::graph;
 
-// The twin and the text do the same float32 operations, sums in another order.
+// The twin and the text do the same float32 operations, fused and summed in
+// another order. A logit of size L carries an error of L / 2^24, which the
+// exponential makes a relative one of what follows.
 constexpr double kTwinTolerance = 2e-6;
+
+double largest_logit(const ReferenceOutputs& outputs) {
+  double largest = 1;
+  for (const double x : outputs.max_logits) {
+    if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
+  }
+  return largest;
+}
 
 HostArray f32_array(const Dims& dims, const std::vector<double>& values) {
   HostArray array(Shape(DType::kF64, dims));
@@ -74,67 +86,117 @@ struct CaseProgram {
     o.q_positions_S = g::constant(graph, counting(in.queries));
     o.kv_positions_T = g::constant(graph, counting(in.keys));
 
-    const KernelPartial partial = splash_forward(
-        r, o, [&](const kernel::Kernel& k, const g::Values& operands) {
-          for (std::size_t i = 0; i < operands.size(); ++i) {
-            graph.result("operand" + std::to_string(i), operands[i]);
-          }
-          text = std::make_unique<kernel::testing::MosaicProgram>(k);
-          const g::Values results =
-              kernel::call(k, kernel::Lowering::kTwin, operands);
-          this->operands = operands.size();
-          for (std::size_t i = 0; i < results.size(); ++i) {
-            graph.result("result" + std::to_string(i), results[i]);
-          }
-          return results;
-        });
-    const auto heads_last = [&](g::Value x) {
-      Dims dims = {in.batch, in.query_heads, in.queries};
-      Dims order = {0, 2, 1};
-      if (x.rank() == 5) {
-        dims.push_back(in.value_dim);
-        order.push_back(3);
-      }
-      return g::transpose(g::reshape(x, dims), order);
+    const Caller caller = [&](const kernel::Kernel& k,
+                              const g::Values& operands) {
+      Call call{kernel::testing::MosaicProgram(k), graph.results().size(),
+                operands.size(), 0};
+      for (const g::Value operand : operands) add_result(operand);
+      const g::Values results =
+          kernel::call(k, kernel::Lowering::kTwin, operands);
+      call.results = results.size();
+      for (const g::Value result : results) add_result(result);
+      calls.push_back(std::move(call));
+      return results;
     };
-    graph.result("out", heads_last(partial.out_BKGSV));
-    graph.result("lse", heads_last(partial.lse_BKGS));
-    graph.result("max", heads_last(partial.max_BKGS));
+    const KernelPartial partial = splash_forward(r, o, caller);
+    outputs = {{"out", partial.out_BKGSV},
+               {"lse", partial.lse_BKGS},
+               {"max_logits", partial.max_BKGS}};
+    if (!in.dout.empty()) {
+      const g::Value dout = g::reshape(
+          heads_first("dout", in.queries, in.query_heads, in.value_dim,
+                      in.dout),
+          {in.batch, r.kv_heads, r.groups, in.queries, in.value_dim});
+      const g::Value delta = g::reduce_sum(partial.out_BKGSV * dout, {4});
+      // As attend() does for rows that see nothing.
+      const g::Value lse = partial.lse_BKGS;
+      const g::Value seen = g::is_finite(lse);
+      const g::Value zero = g::zeros_like(lse);
+      const g::Value clean_dout =
+          g::select(g::broadcast_to(g::expand_dim(seen, 4), dout.dims()), dout,
+                    g::zeros_like(dout));
+      KernelGradients so_far;
+      const auto nothing = [&](g::Value like) {
+        return g::constant(graph, Shape(DType::kF32, like.dims()), 0);
+      };
+      so_far.dq_BKGSD = nothing(o.q_BKGSD);
+      so_far.dk_BKTD = nothing(o.k_BKTD);
+      so_far.dv_BKTV = nothing(o.v_BKTV);
+      const KernelGradients gradients =
+          splash_backward(r, o, clean_dout, g::select(seen, lse, zero),
+                          g::select(seen, delta, zero), so_far, caller);
+      outputs.emplace_back("dq", gradients.dq_BKGSD);
+      outputs.emplace_back("dk", gradients.dk_BKTD);
+      outputs.emplace_back("dv", gradients.dv_BKTV);
+    }
+    // Back to [B, S, H, ...].
+    first_output = graph.results().size();
+    for (auto& [name, x] : outputs) {
+      if (x.rank() == 5 || name == "lse" || name == "max_logits") {
+        Dims dims = {x.dim(0), x.dim(1) * x.dim(2)};
+        dims.insert(dims.end(), x.dims().begin() + 3, x.dims().end());
+        x = g::reshape(x, dims);
+      }
+      Dims order = {0, 2, 1};
+      if (x.rank() == 4) order.push_back(3);
+      add_result(g::transpose(x, order));
+    }
   }
 
+  void add_result(g::Value value) {
+    graph.result("r" + std::to_string(graph.results().size()), value);
+  }
+
+  // A kernel's text, and where its operands are among the program's results;
+  // its results follow them.
+  struct Call {
+    kernel::testing::MosaicProgram text;
+    std::size_t first = 0;
+    std::size_t operands = 0;
+    std::size_t results = 0;
+  };
+
   g::Graph graph;
-  std::unique_ptr<kernel::testing::MosaicProgram> text;
   std::vector<HostArray> arguments;
-  std::size_t operands = 0;
+  std::vector<Call> calls;
+  std::vector<std::pair<std::string, g::Value>> outputs;
+  std::size_t first_output = 0;
 };
 
 TEST(Splash, TwinAndTextAnswerTheKnownCases) {
   for (const Case& c : attention::testing::known_cases()) {
     SCOPED_TRACE(c.name);
-    Case forward = c;
-    std::erase_if(forward.expected,
-                  [](const auto& e) { return e.tensor[0] == 'd'; });
-    if (forward.expected.empty()) continue;
-    CaseProgram program(forward);
+    CaseProgram program(c);
     const std::vector<HostArray> results =
         ringmax::testing::run_graph(program.graph, program.arguments);
     ReferenceOutputs outputs;
-    // The kernel's text on the same operands: equal up to the order of sums.
-    const auto first = results.begin();
-    const auto last = first + static_cast<std::ptrdiff_t>(program.operands);
-    const std::vector<HostArray> interpreted = program.text->run({first, last});
-    for (std::size_t i = 0; i < interpreted.size(); ++i) {
-      EXPECT_LT(attention_error(doubles(interpreted[i]),
-                                doubles(results[program.operands + i])),
-                kTwinTolerance)
-          << "result " << i;
+    for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+      const std::string& name = program.outputs[i].first;
+      std::vector<double>& to = name == "out"          ? outputs.out
+                                : name == "lse"        ? outputs.lse
+                                : name == "max_logits" ? outputs.max_logits
+                                : name == "dq"         ? outputs.dq
+                                : name == "dk"         ? outputs.dk
+                                                       : outputs.dv;
+      to = doubles(results[program.first_output + i]);
     }
-    const std::size_t n = program.operands + interpreted.size();
-    outputs.out = doubles(results[n]);
-    outputs.lse = doubles(results[n + 1]);
-    outputs.max_logits = doubles(results[n + 2]);
+    // The kernels' text on the same operands.
+    for (const CaseProgram::Call& call : program.calls) {
+      const auto first =
+          results.begin() + static_cast<std::ptrdiff_t>(call.first);
+      const std::vector<HostArray> interpreted = call.text.run(
+          {first, first + static_cast<std::ptrdiff_t>(call.operands)});
+      ASSERT_EQ(interpreted.size(), call.results);
+      for (std::size_t i = 0; i < interpreted.size(); ++i) {
+        EXPECT_LT(
+            attention_error(doubles(interpreted[i]),
+                            doubles(results[call.first + call.operands + i])),
+            kTwinTolerance * largest_logit(outputs))
+            << "result " << i;
+      }
+    }
     for (const std::string& finding :
-         attention::testing::check_case(forward, outputs)) {
+         attention::testing::check_case(c, outputs)) {
       ADD_FAILURE() << "twin: " << finding;
     }
   }
