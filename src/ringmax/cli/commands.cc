@@ -5,6 +5,8 @@ namespace {
 
 constexpr Command kCommands[] = {
     {"train", "trains a model", run_train},
+    {"compile", "compiles the training step for a machine that is not here",
+     run_compile},
     {"attention", "runs one attention case from a file into a file",
      run_attention},
     {"plan", "draws mask, layout, ring steps and work per device", run_plan},

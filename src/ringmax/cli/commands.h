@@ -24,6 +24,7 @@ std::span<const Command> commands();
 
 // One per subcommand, each in its own file.
 int run_attention(Args args);
+int run_compile(Args args);
 int run_config(Args args);
 int run_plan(Args args);
 int run_train(Args args);

@@ -76,6 +76,11 @@ OptionSet options_of(Config& config) {
 }
 
 Config load(std::span<const std::string> args, const DeviceFacts& facts) {
+  return load(args, [&](const pjrt::RuntimeOptions&) { return facts; });
+}
+
+Config load(std::span<const std::string> args,
+            const FindDevices& find_devices) {
   Config config;
   Problems problems;
   const OptionSet set = options_of(config);
@@ -89,7 +94,7 @@ Config load(std::span<const std::string> args, const DeviceFacts& facts) {
   check_room(config.train, applied, problems);
   check_room(config.data, applied, problems);
   check_room(config.runtime, applied, problems);
-  derive(config, facts, applied.refused, problems);
+  derive(config, find_devices(config.runtime), applied.refused, problems);
   const auto packing = applied.sources.find("packing");
   if (packing != applied.sources.end() && config.data.packing &&
       packing->second.kind >= SourceKind::kFile &&

@@ -9,6 +9,7 @@
 #define RINGMAX_CONFIG_CONFIG_H_
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -72,6 +73,9 @@ struct Config {
 // with every problem found. Does not look at the run directory: `train` does,
 // by train::check_run_directory.
 Config load(std::span<const std::string> args, const DeviceFacts& facts = {});
+// The same for a caller that needs the machine's settings to know its devices.
+using FindDevices = std::function<DeviceFacts(const pjrt::RuntimeOptions&)>;
+Config load(std::span<const std::string> args, const FindDevices& find_devices);
 
 // Descriptors over the structs of `config`, which must outlive them.
 OptionSet options_of(Config& config);

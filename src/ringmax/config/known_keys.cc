@@ -55,8 +55,6 @@ constexpr KnownKey kKnownKeys[] = {
     {"colocated_python_checkpointing", "false"},
     {"colocated_python_data_input", "false"},
     {"communication_overlapping_alpha", "0.0"},
-    {"compile_topology", "\"\""},
-    {"compile_topology_num_slices", "-1"},
     {"compiled_trainstep_file", "\"\""},
     {"compress_ratios", "[]"},
     {"compressed_rope_max_timescale", "160000"},

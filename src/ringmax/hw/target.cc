@@ -20,13 +20,19 @@ constexpr std::int64_t gib(double value) {
   return static_cast<std::int64_t>(value * 1073741824.0);
 }
 
+// Clocks are the published peaks divided by the products a cycle: four matrix
+// units a core, of 128 x 128 up to v5p and of 256 x 256 later.
 constexpr Chip kChips[] = {
-    {"v4", 2, 2, 3, gib(15.25), 16 * kMiB, 137.5e12, 137.5e12, 614e9, 45e9},
-    {"v5e", 1, 1, 2, gib(15.75), 128 * kMiB, 197e12, 394e12, 819e9, 45e9},
-    {"v5p", 1, 2, 3, gib(95.73), 64 * kMiB, 459e12, 918e12, 2765e9, 90e9},
-    {"v6e", 1, 1, 2, gib(31.24), 128 * kMiB, 918e12, 1836e12, 1640e9, 90e9},
+    {"v4", 2, 2, 3, gib(15.25), 16 * kMiB, 137.5e12, 137.5e12, 614e9, 45e9,
+     1.05e9},
+    {"v5e", 1, 1, 2, gib(15.75), 128 * kMiB, 197e12, 394e12, 819e9, 45e9,
+     1.5e9},
+    {"v5p", 1, 2, 3, gib(95.73), 64 * kMiB, 459e12, 918e12, 2765e9, 90e9,
+     1.75e9},
+    {"v6e", 1, 1, 2, gib(31.24), 128 * kMiB, 918e12, 1836e12, 1640e9, 90e9,
+     1.75e9},
     {"tpu7x", 2, 2, 3, gib(94.74), 64 * kMiB, 1153.5e12, 1153.5e12, 3690e9,
-     90e9},
+     90e9, 2.2e9},
 };
 
 // Chips in a row, a plane or a cube, as the clouds cut them: chip count and
@@ -103,6 +109,7 @@ Target make_target(const Chip& chip, const std::array<std::int64_t, 3>& dims) {
   target.peak_f32_flops = chip.peak_bf16_flops / 6;
   target.hbm_bytes_per_s = chip.hbm_bytes_per_s;
   target.link_bytes_per_s = chip.link_bytes_per_s;
+  target.clock_hz = chip.clock_hz;
   target.mosaic_version = 15;
   return target;
 }
@@ -179,12 +186,14 @@ Target tpu_target(std::string_view name) {
     if (known.name == name.substr(0, cut)) chip = &known;
   }
   if (chip == nullptr || cut == std::string_view::npos) {
-    std::vector<std::string_view> names;
-    for (const Chip& known : kChips) names.push_back(known.name);
+    std::string names;
+    for (const Chip& known : kChips) {
+      names += fmt::format("\n  {}", fmt::join(maxtext_names(known), ", "));
+    }
     fail_invalid(
-        "compile_topology={}: unknown; valid are CHIP-N as MaxText has it "
-        "(v5p-16) and CHIP:DIMS (v5p:2x2x2), with CHIP one of {}",
-        name, fmt::join(names, ", "));
+        "compile_topology={}: {}; known are CHIP-N as MaxText has it:{}\nand "
+        "CHIP:DIMS for any other slice, say v5p:2x2x4",
+        name, name.empty() ? "it is missing" : "unknown", names);
   }
   const std::string_view rest = name.substr(cut + 1);
   if (name[cut] == ':') {

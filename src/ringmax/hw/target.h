@@ -47,6 +47,7 @@ struct Chip {
   double peak_int8_ops;
   double hbm_bytes_per_s;
   double link_bytes_per_s;  // one direction of one link of a chip
+  double clock_hz;
 };
 
 std::span<const Chip> known_chips();
@@ -66,6 +67,7 @@ struct Target {
   double peak_f32_flops = 0;
   double hbm_bytes_per_s = 0;
   double link_bytes_per_s = 0;
+  double clock_hz = 0;
   bool has_ffi = false;
   // stable_mosaic.version that the plugin reads; 0 for no Mosaic.
   int mosaic_version = 0;

@@ -16,6 +16,12 @@ void declare_options(OptionSet& set, RuntimeOptions& options) {
   set.integer("cpu_device_count", &options.cpu_device_count,
               "virtual devices of the CPU plugin; 0: as many as the mesh asks",
               {.min = 0, .max = 4096});
+  set.text(
+      "compile_topology", &options.compile_topology,
+      "slice that `ringmax compile` compiles for, by a name such as v5p-16");
+  set.integer("compile_topology_num_slices",
+              &options.compile_topology_num_slices, "how many of them; -1 is 1",
+              {.min = -1, .max = 4096});
   set.text("compile_xla_flags", &options.compile_xla_flags,
            "compiler options of this run: \"--flag=value --flag=value\"");
   set.path("executable_cache_dir", &options.executable_cache_dir,
@@ -32,6 +38,13 @@ void validate(const RuntimeOptions& options, Problems& problems) {
           "plugin (.so), or nothing for the one that set-up installed",
           options.pjrt_plugin);
     }
+  }
+  if (options.compile_topology_num_slices != -1 &&
+      options.compile_topology_num_slices != 1) {
+    problems.add(
+        "compile_topology_num_slices={}: several slices are not there yet; "
+        "valid is 1",
+        options.compile_topology_num_slices);
   }
   std::istringstream words(options.compile_xla_flags);
   for (std::string word; words >> word;) {

@@ -24,7 +24,11 @@ struct RuntimeOptions {
   std::string pjrt_plugin;  // "": the one that set-up installed
   // Virtual devices of the CPU plugin; 0: as many as the mesh asks for.
   std::int64_t cpu_device_count = 0;
-  std::string compile_xla_flags;     // "--flag=value --flag=value"
+  // What `ringmax compile` compiles for: "v5p-16" as MaxText names slices, or
+  // a plugin's own name ("v5p:2x2x2"). Other commands do not look at it.
+  std::string compile_topology;
+  std::int64_t compile_topology_num_slices = -1;  // -1: 1
+  std::string compile_xla_flags;                  // "--flag=value --flag=value"
   std::string executable_cache_dir;  // "": the user's cache directory
 };
 

@@ -27,6 +27,7 @@ DeviceAssignment device_assignment(
   }
   const std::vector<int> order = mesh::device_order(grid->topology, mesh);
   for (const int place : order) {
+    result.places.push_back(place);
     result.ids.push_back(grid->ids[static_cast<std::size_t>(place)]);
   }
   result.hops = mesh::ring_hops(grid->topology, mesh, order);

@@ -17,6 +17,8 @@ namespace ringmax::train {
 struct DeviceAssignment {
   // Device id of each logical device.
   std::vector<std::int64_t> ids;
+  // Its place in the topology's own order; empty without coordinates.
+  std::vector<std::int64_t> places;
   // Links between neighbours along context; zeros where the plugin tells no
   // coordinates.
   mesh::RingHops hops;

@@ -12,6 +12,7 @@
 #include "ringmax/hw/host.h"
 #include "ringmax/model/cost.h"
 #include "ringmax/pjrt/executable_cache.h"
+#include "ringmax/train/compile_options.h"
 #include "ringmax/train/device_assignment.h"
 #include "ringmax/train/schedule.h"
 
@@ -20,25 +21,6 @@ namespace {
 
 double gigabytes(std::int64_t bytes) {
   return static_cast<double>(bytes) / 1e9;
-}
-
-pjrt::CompileOptions compile_options(const config::Config& config) {
-  pjrt::CompileOptions options;
-  options.num_partitions = config.device_count;
-  // A pessimist's CPU: the limits only have to be far above the real step.
-  constexpr double kSlowFlopsPerSecond = 1e9;
-  const auto flops = static_cast<double>(model::model_flops(
-      config.model, config.global_batch, config.data.max_target_length));
-  pjrt::set_cpu_collective_timeouts(options, flops / kSlowFlopsPerSecond);
-  // Eigen's contractions are the faster ones on the CPU.
-  options.overrides["xla_cpu_experimental_ynn_fusion_type"] = std::string();
-  std::istringstream flags(config.runtime.compile_xla_flags);
-  for (std::string word; flags >> word;) {
-    // "--flag=value": the settings were validated.
-    const std::size_t equals = word.find('=');
-    options.overrides[word.substr(2, equals - 2)] = word.substr(equals + 1);
-  }
-  return options;
 }
 
 DeviceAssignment assign_devices(const pjrt::Client& client,
@@ -114,7 +96,8 @@ Session make_session(const config::Config& config) {
       assign_devices(*session.client, config.device_mesh);
   session.placement = std::make_shared<const Placement>(
       *session.client, config.device_mesh, assignment.ids);
-  pjrt::CompileOptions options = compile_options(config);
+  pjrt::CompileOptions options =
+      compile_options(config, session.client->platform_name());
   options.device_assignment = assignment.ids;
   auto loaded_init = cache.load_or_compile(
       *session.client, graph::print_stablehlo(*init), options);

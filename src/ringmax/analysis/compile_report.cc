@@ -1,0 +1,216 @@
+#include "ringmax/analysis/compile_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+namespace ringmax::analysis {
+namespace {
+
+std::string size_text(double bytes) {
+  if (bytes >= 1e8) return fmt::format("{:.2f} GB", bytes / 1e9);
+  if (bytes >= 1e5) return fmt::format("{:.2f} MB", bytes / 1e6);
+  return fmt::format("{:.2f} kB", bytes / 1e3);
+}
+
+// Sends of one place in the program and one fate, as one line.
+struct RotationGroup {
+  std::size_t count = 0;
+  double times = 0;
+  std::int64_t bytes = 0;
+  Hops hops;
+};
+
+void rotation_lines(const CompileReport& report, std::string& out) {
+  using Key = std::tuple<std::string, std::string, std::string>;
+  std::map<Key, RotationGroup> groups;
+  for (const Rotation& rotation : report.rotations) {
+    RotationGroup& group = groups[{rotation.computation, rotation.where,
+                                   rotation.hidden_behind.value_or("")}];
+    ++group.count;
+    group.times += rotation.times;
+    group.bytes = std::max(group.bytes, rotation.bytes);
+    group.hops.max = std::max(group.hops.max, rotation.hops.max);
+  }
+  out += fmt::format("ring sends   {}, {} hidden behind a kernel\n",
+                     report.rotations.size(), report.hidden_rotations());
+  for (const auto& [key, group] : groups) {
+    const auto& [computation, where, behind] = key;
+    out += fmt::format(
+        "  {:3} x {:>9}  {} hop{}  {:.0f} a step  {} (in {}): {}\n",
+        group.count, size_text(static_cast<double>(group.bytes)),
+        group.hops.max, group.hops.max == 1 ? "" : "s", group.times, where,
+        computation, behind.empty() ? "not hidden" : "behind " + behind);
+  }
+}
+
+}  // namespace
+
+std::size_t CompileReport::hidden_rotations() const {
+  return static_cast<std::size_t>(std::count_if(
+      rotations.begin(), rotations.end(),
+      [](const Rotation& r) { return r.hidden_behind.has_value(); }));
+}
+
+CompileReport make_compile_report(const CompileFacts& facts,
+                                  std::string_view optimized,
+                                  const EstimateSettings& settings) {
+  const HloModule module = decode_hlo(optimized);
+  const HloCounts counts(module);
+  const hw::Topology& topology = facts.target.topology;
+  const auto devices = static_cast<double>(facts.target.devices());
+  CompileReport report;
+  report.facts = facts;
+  report.collectives = collectives(module, counts, topology, facts.places);
+  report.rotations = rotations(module, counts, topology, facts.places);
+  report.kernels = kernels(module, counts);
+  double flops = counts.matmul_flops();
+  for (const KernelRow& kernel : report.kernels) {
+    flops += kernel.calls * kernel.flops;
+  }
+  report.executed_flops = devices * flops;
+  report.estimate =
+      estimate_step(module, counts, facts.target, facts.places, settings);
+  report.estimated_mfu =
+      facts.model_flops /
+      (devices * facts.target.peak_bf16_flops * report.estimate.seconds);
+  return report;
+}
+
+nlohmann::json to_json(const HbmUse& hbm) {
+  return {{"arguments", hbm.arguments}, {"outputs", hbm.outputs},
+          {"aliased", hbm.aliased},     {"temporaries", hbm.temporaries},
+          {"code", hbm.code},           {"peak", hbm.peak},
+          {"available", hbm.available}};
+}
+
+nlohmann::json to_json(const CompileReport& report) {
+  const CompileFacts& facts = report.facts;
+  nlohmann::json collectives = nlohmann::json::array();
+  for (const CollectiveRow& row : report.collectives) {
+    nlohmann::json entry = {{"kind", row.kind},
+                            {"count", row.count},
+                            {"bytes", row.bytes},
+                            {"instructions", row.instructions}};
+    if (row.hops.max > 0) {
+      entry["max_hops"] = row.hops.max;
+      entry["mean_hops"] = row.hops.mean;
+    }
+    collectives.push_back(std::move(entry));
+  }
+  nlohmann::json sends = nlohmann::json::array();
+  for (const Rotation& rotation : report.rotations) {
+    nlohmann::json entry = {
+        {"where", rotation.where},   {"computation", rotation.computation},
+        {"times", rotation.times},   {"bytes", rotation.bytes},
+        {"hops", rotation.hops.max}, {"hidden_behind", nullptr}};
+    if (rotation.hidden_behind) {
+      entry["hidden_behind"] = *rotation.hidden_behind;
+    }
+    sends.push_back(std::move(entry));
+  }
+  nlohmann::json kernels = nlohmann::json::array();
+  for (const KernelRow& row : report.kernels) {
+    kernels.push_back({{"name", row.name},
+                       {"calls", row.calls},
+                       {"flops_per_call", row.flops},
+                       {"bytes_per_call", row.bytes}});
+  }
+  return {
+      {"topology", facts.topology},
+      {"devices", facts.target.devices()},
+      {"mesh", facts.mesh},
+      {"strategy", facts.strategy},
+      {"layout", facts.layout},
+      {"build_time_s", facts.build_s},
+      {"compile_time_s", facts.compile_s},
+      {"program_bytes", facts.program_bytes},
+      {"hbm_bytes", to_json(facts.hbm)},
+      {"collectives", std::move(collectives)},
+      {"rotations",
+       {{"total", report.rotations.size()},
+        {"hidden", report.hidden_rotations()},
+        {"list", std::move(sends)}}},
+      {"kernels", std::move(kernels)},
+      {"model_flops_per_step", facts.model_flops},
+      {"executed_flops_per_step", report.executed_flops},
+      {"attention_flops_per_step", facts.attention_flops},
+      {"estimated_step_s", report.estimate.seconds},
+      {"estimated_parts_s",
+       {{"compute", report.estimate.compute_s},
+        {"kernels", report.estimate.kernels_s},
+        {"exposed_collectives", report.estimate.exposed_s},
+        {"all_collectives", report.estimate.collectives_s}}},
+      {"estimated_mfu", report.estimated_mfu},
+      {"assumptions", report.estimate.assumptions},
+  };
+}
+
+std::string to_text(const CompileReport& report) {
+  const CompileFacts& facts = report.facts;
+  const HbmUse& hbm = facts.hbm;
+  std::string out;
+  out += fmt::format("machine      {} ({}), {} devices, mesh {}\n",
+                     facts.topology, facts.target.topology_name,
+                     facts.target.devices(), facts.mesh);
+  out +=
+      fmt::format("attention    {}, {} layout\n", facts.strategy, facts.layout);
+  out += fmt::format(
+      "time         {:.2f} s to build {:.1f} MB of program, {:.1f} s to "
+      "compile\n",
+      facts.build_s, static_cast<double>(facts.program_bytes) / 1e6,
+      facts.compile_s);
+  out += fmt::format(
+      "memory       {} of {} a device ({:.0f}%)\n",
+      size_text(static_cast<double>(hbm.peak)),
+      size_text(static_cast<double>(hbm.available)),
+      100 * static_cast<double>(hbm.peak) / static_cast<double>(hbm.available));
+  for (const auto& [name, bytes] :
+       {std::pair("parameters, optimizer, batch", hbm.arguments),
+        std::pair("results that reuse them", hbm.aliased),
+        std::pair("results of their own", hbm.outputs - hbm.aliased),
+        std::pair("temporaries", hbm.temporaries),
+        std::pair("code", hbm.code)}) {
+    out += fmt::format("  {:<30}{:>12}\n", name,
+                       size_text(static_cast<double>(bytes)));
+  }
+  out += "collectives  a device and step\n";
+  for (const CollectiveRow& row : report.collectives) {
+    out += fmt::format("  {:<20}{:>8.0f} x{:>14}", row.kind, row.count,
+                       size_text(row.bytes));
+    if (row.hops.max > 0) {
+      out += fmt::format("   {:.1f} hops, at most {}", row.hops.mean,
+                         row.hops.max);
+    }
+    out += "\n";
+  }
+  if (!report.rotations.empty()) rotation_lines(report, out);
+  if (!report.kernels.empty()) out += "kernels\n";
+  for (const KernelRow& row : report.kernels) {
+    out += fmt::format("  {:<40}{:>6.0f} calls  {:.2f} TFLOP a call\n",
+                       row.name, row.calls, row.flops / 1e12);
+  }
+  out += fmt::format(
+      "work         {:.1f} TFLOP of the model a step (attention {:.1f}), "
+      "{:.1f} "
+      "executed\n",
+      facts.model_flops / 1e12, facts.attention_flops / 1e12,
+      report.executed_flops / 1e12);
+  const StepEstimate& e = report.estimate;
+  out += fmt::format(
+      "estimate     {:.3f} s a step, {:.0f} tokens/s, MFU {:.1f}%\n"
+      "  {:.3f} s fusions and copies, {:.3f} s kernels, {:.3f} s waiting for "
+      "collectives ({:.3f} s if none were hidden)\n",
+      e.seconds, static_cast<double>(facts.tokens) / e.seconds,
+      100 * report.estimated_mfu, e.compute_s, e.kernels_s, e.exposed_s,
+      e.collectives_s);
+  for (const std::string& line : e.assumptions) {
+    out += "  assumed: " + line + "\n";
+  }
+  return out;
+}
+
+}  // namespace ringmax::analysis

@@ -1,0 +1,247 @@
+// `ringmax compile`: the training step for a TPU slice that is not here, and
+// what the compiler made of it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ringmax/analysis/compile_report.h"
+#include "ringmax/base/error.h"
+#include "ringmax/base/file.h"
+#include "ringmax/base/log.h"
+#include "ringmax/cli/arguments.h"
+#include "ringmax/cli/commands.h"
+#include "ringmax/cli/compile_memory.h"
+#include "ringmax/cli/progress.h"
+#include "ringmax/config/config.h"
+#include "ringmax/model/cost.h"
+#include "ringmax/train/ahead_of_time.h"
+
+namespace ringmax::cli {
+namespace {
+
+struct Compiled {
+  config::Config config;
+  train::StepText text;
+  pjrt::Executable executable;
+  double compile_s = 0;
+};
+
+// One compilation of the settings. Throws kResourceExhausted, with what would
+// help, when a device cannot hold it.
+class Compiler {
+ public:
+  Compiler(std::vector<std::string> settings, std::optional<std::string> dump)
+      : settings_(std::move(settings)), dump_(std::move(dump)) {}
+
+  config::Config load(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = settings_;
+    words.insert(words.end(), more.begin(), more.end());
+    return config::load(words, [this](const pjrt::RuntimeOptions& runtime) {
+      if (!machine_) machine_ = train::tpu_machine(runtime.compile_topology);
+      return config::DeviceFacts{"tpu", machine_->target.devices()};
+    });
+  }
+  const train::Machine& machine() const { return *machine_; }
+
+  Compiled compile(config::Config config) {
+    Compiled result{std::move(config), {}, {}, 0};
+    result.text = train::step_text(result.config, *machine_);
+    if (dump_) {
+      atomic_write(join_path(*dump_, "program.mlir"), result.text.stablehlo);
+      atomic_write(join_path(*dump_, "options.pb"),
+                   result.text.options.serialize());
+    }
+    const Progress progress(fmt::format("compiling {} tokens for {}",
+                                        result.config.data.max_target_length,
+                                        machine_->target.topology_name));
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      result.executable = machine_->topology.compile(result.text.stablehlo,
+                                                     result.text.options);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kResourceExhausted) {
+        throw out_of_memory(error.message(), result.config, machine_->target);
+      }
+      const std::string& flags = result.config.runtime.compile_xla_flags;
+      if (error.message().find("No such compile option") != std::string::npos) {
+        fail_invalid("compile_xla_flags=\"{}\": {}", flags, error.message());
+      }
+      throw;
+    }
+    result.compile_s =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+            .count();
+    return result;
+  }
+
+ private:
+  std::vector<std::string> settings_;
+  std::optional<std::string> dump_;
+  std::optional<train::Machine> machine_;
+};
+
+std::string strategy_of(const config::Config& config) {
+  if (config.device_mesh.size("context") == 1) return "single";
+  const auto strategy = config.attention.context_parallel_strategy;
+  return strategy == attention::ContextStrategy::kAuto
+             ? "ring"
+             : std::string(name_of(attention::kContextStrategies, strategy));
+}
+
+analysis::HbmUse hbm_of(const pjrt::MemoryStats& stats,
+                        const hw::Target& target) {
+  analysis::HbmUse hbm;
+  hbm.arguments = stats.arguments;
+  hbm.outputs = stats.outputs;
+  hbm.aliased = stats.aliased;
+  hbm.temporaries = stats.temporaries;
+  hbm.code = stats.code;
+  hbm.peak = stats.peak;
+  hbm.available = target.hbm_bytes;
+  return hbm;
+}
+
+analysis::CompileReport report_of(const Compiled& compiled,
+                                  const train::Machine& machine,
+                                  const std::string& optimized) {
+  const config::Config& config = compiled.config;
+  analysis::CompileFacts facts;
+  facts.topology = config.runtime.compile_topology;
+  facts.target = machine.target;
+  facts.places = compiled.text.assignment.places;
+  facts.mesh = config.device_mesh.to_string();
+  facts.strategy = strategy_of(config);
+  facts.layout = "contiguous";
+  facts.build_s = compiled.text.build_s;
+  facts.compile_s = compiled.compile_s;
+  facts.program_bytes =
+      static_cast<std::int64_t>(compiled.text.stablehlo.size());
+  facts.hbm = hbm_of(compiled.executable.memory_stats(), machine.target);
+  facts.model_flops = static_cast<double>(model::model_flops(
+      config.model, config.global_batch, config.data.max_target_length));
+  facts.attention_flops = static_cast<double>(model::attention_flops(
+      config.model, config.global_batch, config.data.max_target_length));
+  facts.tokens = config.tokens_per_step;
+  return analysis::make_compile_report(facts, optimized);
+}
+
+void dump_result(const std::string& directory, const std::string& optimized,
+                 const analysis::HbmUse& hbm) {
+  atomic_write(join_path(directory, "optimized.hlo.pb"), optimized);
+  atomic_write(join_path(directory, "optimized.hlo.txt"),
+               analysis::hlo_text(analysis::decode_hlo(optimized)));
+  atomic_write(join_path(directory, "memory.json"),
+               analysis::to_json(hbm).dump(2) + "\n");
+}
+
+// Takes `NAME=true|false` out of the settings, which know no such key.
+bool take_switch(std::vector<std::string>& settings, std::string_view name) {
+  bool on = false;
+  std::erase_if(settings, [&](const std::string& word) {
+    if (!word.starts_with(name) || word.substr(name.size(), 1) != "=") {
+      return false;
+    }
+    const std::string value = word.substr(name.size() + 1);
+    if (value != "true" && value != "True" && value != "false" &&
+        value != "False") {
+      fail_invalid("{}: valid are true and false", word);
+    }
+    on = value[0] == 't' || value[0] == 'T';
+    return true;
+  });
+  return on;
+}
+
+// What is written at the end is checked at the start: compiling takes long.
+void check_outputs(const std::optional<std::string>& json,
+                   const std::optional<std::string>& dump) {
+  if (json) {
+    const std::string folder = parent_directory(*json);
+    if (!is_directory(folder) || ::access(folder.c_str(), W_OK) != 0) {
+      fail_invalid("--json {}: {} is no folder that can be written", *json,
+                   folder);
+    }
+  }
+  if (!dump) return;
+  try {
+    make_directories(*dump);
+  } catch (const Error& error) {
+    fail_invalid("--dump {}: {}", *dump, error.message());
+  }
+  if (::access(dump->c_str(), W_OK) != 0) {
+    fail_invalid("--dump {}: the folder cannot be written", *dump);
+  }
+}
+
+}  // namespace
+
+int run_compile(Args args) {
+  const Arguments arguments = read_arguments(
+      "compile",
+      "Compiles the training step for a TPU slice that is not here, and says "
+      "what it needs and how it would run: memory, collectives, ring sends and "
+      "what hides them, kernels, an estimate of the step's time. "
+      "find_max_length=true searches the longest sequence that fits.",
+      "[FILE.yml ...] compile_topology=v5p-16 key=value ...",
+      {{"--json", "write the report to this file as well", "FILE"},
+       {"--dump", "write the program, before and after, into this folder",
+        "DIR"}},
+      args);
+  if (arguments.helped) return 0;
+  std::vector<std::string> settings = arguments.settings;
+  const bool find_max_length = take_switch(settings, "find_max_length");
+  const std::optional<std::string> dump = arguments.option("--dump");
+  check_outputs(arguments.option("--json"), dump);
+  Compiler compiler(std::move(settings), dump);
+  config::Config config = compiler.load();
+  for (const std::string& note : config.notes) log_info("note: {}", note);
+
+  std::vector<LengthTried> tried;
+  if (find_max_length) {
+    const std::int64_t shards = config.device_mesh.size("context");
+    const auto peak_at = [&](std::int64_t length) {
+      return compiler
+          .compile(compiler.load({fmt::format("max_target_length={}", length)}))
+          .executable.memory_stats()
+          .peak;
+    };
+    const std::int64_t found =
+        search_max_length(config.data.max_target_length, shards * kLengthStep,
+                          compiler.machine().target.hbm_bytes, peak_at, tried);
+    config = compiler.load({fmt::format("max_target_length={}", found)});
+  }
+  const Compiled compiled = compiler.compile(std::move(config));
+  const std::string optimized = compiled.executable.optimized_program().code;
+  const analysis::CompileReport report =
+      report_of(compiled, compiler.machine(), optimized);
+  if (dump) dump_result(*dump, optimized, report.facts.hbm);
+  nlohmann::json json = analysis::to_json(report);
+  std::string text = analysis::to_text(report);
+  if (find_max_length) {
+    json["max_target_length"] = compiled.config.data.max_target_length;
+    text += fmt::format("longest      max_target_length={} fits\n",
+                        compiled.config.data.max_target_length);
+    for (const LengthTried& one : tried) {
+      text += fmt::format(
+          "  {:>10} tokens  {}\n", one.length,
+          one.peak_bytes
+              ? fmt::format("{:.2f} GB",
+                            static_cast<double>(*one.peak_bytes) / 1e9)
+              : std::string("does not fit"));
+    }
+  }
+  if (const auto file = arguments.option("--json")) {
+    atomic_write(*file, json.dump(2) + "\n");
+  }
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace ringmax::cli

@@ -1,0 +1,98 @@
+// `ringmax compile` from the words to the files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ringmax/base/file.h"
+#include "ringmax/base/testing/temp_dir.h"
+#include "ringmax/cli/testing/run.h"
+
+namespace ringmax::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+// One layer, four devices: libtpu needs a few seconds.
+std::vector<std::string> small(std::vector<std::string> more) {
+  std::vector<std::string> words = {"compile",
+                                    "model_name=tiny",
+                                    "override_model_config=true",
+                                    "base_num_decoder_layers=3",
+                                    "compile_topology=v5p-8",
+                                    "ici_context_parallelism=4",
+                                    "max_target_length=2048",
+                                    "per_device_batch_size=0.25",
+                                    "dataset_type=synthetic",
+                                    "context_parallel_strategy=ring",
+                                    "context_parallel_load_balance=false",
+                                    "enable_checkpointing=false"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(CompileCommandTest, ReportsAndDumps) {
+  const TempDir dir;
+  const std::string json_path = dir.path() + "/report.json";
+  const Result result =
+      run(small({"--json", json_path, "--dump", dir.path() + "/dump"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("v5p:2x2x1"));
+  EXPECT_THAT(result.out, HasSubstr("ring sends"));
+
+  const nlohmann::json report = nlohmann::json::parse(read_file(json_path));
+  EXPECT_EQ(report["topology"], "v5p-8");
+  EXPECT_EQ(report["devices"], 4);
+  EXPECT_EQ(report["strategy"], "ring");
+  EXPECT_LT(report["build_time_s"], 5.0);
+  EXPECT_GT(report["compile_time_s"], 0.0);
+  const nlohmann::json& hbm = report["hbm_bytes"];
+  EXPECT_NEAR(hbm["available"].get<double>(), 102.79e9, 0.01e9);
+  EXPECT_GT(hbm["peak"], hbm["arguments"]);
+  EXPECT_GE(hbm["outputs"], hbm["aliased"]);
+  // Three rotations forward, backward and in the recomputed forward of the
+  // three layers; all of them one link long.
+  double sends = 0;
+  for (const nlohmann::json& send : report["rotations"]["list"]) {
+    EXPECT_EQ(send["hops"], 1);
+    EXPECT_GT(send["bytes"], 0);
+    sends += send["times"].get<double>();
+  }
+  EXPECT_GE(sends, 3.0 * 3 * 3);
+  EXPECT_EQ(report["rotations"]["total"], report["rotations"]["list"].size());
+  EXPECT_GT(report["executed_flops_per_step"], 0.0);
+  EXPECT_GT(report["estimated_step_s"], 0.0);
+  EXPECT_GT(report["estimated_mfu"], 0.0);
+  EXPECT_LT(report["estimated_mfu"], 1.0);
+  EXPECT_FALSE(report["assumptions"].empty());
+
+  for (const char* name : {"program.mlir", "options.pb", "optimized.hlo.pb",
+                           "optimized.hlo.txt", "memory.json"}) {
+    EXPECT_GT(file_size(dir.path() + "/dump/" + name), 0) << name;
+  }
+  EXPECT_THAT(read_file(dir.path() + "/dump/optimized.hlo.txt"),
+              HasSubstr("ring_send"));
+}
+
+TEST(CompileCommandTest, RefusesBeforeCompiling) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"compile_topology=v9-8"}, "v5p-16"},
+      {{"compile_topology="}, "v5p-16"},
+      {{"compile_topology=v5p-7"}, "there is no such slice"},
+      {{"ici_context_parallelism=8", "ici_fsdp_parallelism=1"},
+       "there are 4 tpu devices"},
+      {{"compile_topology_num_slices=2"}, "several slices"},
+      {{"find_max_length=maybe"}, "valid are true and false"},
+      {{"--json", "/no/such/folder/report.json"}, "/no/such/folder"},
+      {{"compile_xla_flags=--xla_tpu_no_such_flag=1"}, "xla_tpu_no_such_flag"},
+  };
+  for (const auto& [more, message] : cases) {
+    const Result result = run(small(more));
+    EXPECT_EQ(result.code, 2) << message;
+    EXPECT_THAT(result.err, HasSubstr(message));
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+}  // namespace
+}  // namespace ringmax::cli

@@ -1,0 +1,53 @@
+#include "ringmax/train/ahead_of_time.h"
+
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "ringmax/base/error.h"
+#include "ringmax/graph/print.h"
+#include "ringmax/pjrt/plugin.h"
+#include "ringmax/train/compile_options.h"
+#include "ringmax/train/setup.h"
+#include "ringmax/train/step.h"
+
+namespace ringmax::train {
+
+Machine tpu_machine(const std::string& compile_topology) {
+  hw::Target target = hw::tpu_target(compile_topology);
+  pjrt::Topology topology =
+      pjrt::Topology::create(pjrt::load_tpu_compiler(), target.topology_name);
+  const auto devices = static_cast<std::int64_t>(topology.devices().size());
+  if (devices != target.devices()) {
+    fail_invalid(
+        "compile_topology={}: it should have {} devices, and the plugin's {} "
+        "has {}",
+        compile_topology, target.devices(), target.topology_name, devices);
+  }
+  // The compiler's own limit, to the byte.
+  const pjrt::NamedValues attributes = topology.attributes();
+  const auto limit = attributes.find("device_memory_bytes_limit");
+  if (limit != attributes.end()) {
+    if (const auto* bytes = std::get_if<std::int64_t>(&limit->second)) {
+      target.hbm_bytes = *bytes;
+    }
+  }
+  return {std::move(target), std::move(topology)};
+}
+
+StepText step_text(const config::Config& config, const Machine& machine) {
+  const auto start = std::chrono::steady_clock::now();
+  StepText text;
+  text.stablehlo = graph::print_stablehlo(*step_program(step_settings(config)));
+  text.assignment =
+      device_assignment(machine.topology.devices(), config.device_mesh,
+                        machine.topology.attributes());
+  text.options = compile_options(config, machine.target.platform);
+  text.options.device_assignment = text.assignment.ids;
+  text.build_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  return text;
+}
+
+}  // namespace ringmax::train

@@ -1,0 +1,32 @@
+// The training step compiled for a machine that is not here.
+#ifndef RINGMAX_TRAIN_AHEAD_OF_TIME_H_
+#define RINGMAX_TRAIN_AHEAD_OF_TIME_H_
+
+#include <string>
+
+#include "ringmax/config/config.h"
+#include "ringmax/hw/target.h"
+#include "ringmax/pjrt/topology.h"
+#include "ringmax/train/device_assignment.h"
+
+namespace ringmax::train {
+
+// A target with the plugin's description of it. Throws kInvalidArgument when
+// the plugin sees another number of devices than the target has.
+struct Machine {
+  hw::Target target;
+  pjrt::Topology topology;
+};
+Machine tpu_machine(const std::string& compile_topology);
+
+struct StepText {
+  std::string stablehlo;
+  pjrt::CompileOptions options;
+  DeviceAssignment assignment;
+  double build_s = 0;  // from settings to text
+};
+StepText step_text(const config::Config& config, const Machine& machine);
+
+}  // namespace ringmax::train
+
+#endif  // RINGMAX_TRAIN_AHEAD_OF_TIME_H_

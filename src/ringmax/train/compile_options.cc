@@ -1,0 +1,35 @@
+#include "ringmax/train/compile_options.h"
+
+#include <sstream>
+#include <string>
+
+#include "ringmax/model/cost.h"
+
+namespace ringmax::train {
+
+pjrt::CompileOptions compile_options(const config::Config& config,
+                                     std::string_view platform) {
+  pjrt::CompileOptions options;
+  options.num_partitions = config.device_count;
+  if (platform == "cpu") {
+    // A pessimist's CPU: the limits only have to be far above the real step.
+    constexpr double kSlowFlopsPerSecond = 1e9;
+    const auto flops = static_cast<double>(model::model_flops(
+        config.model, config.global_batch, config.data.max_target_length));
+    pjrt::set_cpu_collective_timeouts(options, flops / kSlowFlopsPerSecond);
+    // Eigen's contractions are the faster ones on the CPU.
+    options.overrides["xla_cpu_experimental_ynn_fusion_type"] = std::string();
+  } else if (platform == "tpu") {
+    // Without it the scheduler puts no ring send across a kernel.
+    options.overrides["xla_tpu_use_aggressive_scheduling"] = true;
+  }
+  std::istringstream flags(config.runtime.compile_xla_flags);
+  for (std::string word; flags >> word;) {
+    // "--flag=value": the settings were validated.
+    const std::size_t equals = word.find('=');
+    options.overrides[word.substr(2, equals - 2)] = word.substr(equals + 1);
+  }
+  return options;
+}
+
+}  // namespace ringmax::train
