@@ -17,6 +17,7 @@
 #include "ringmax/cli/commands.h"
 #include "ringmax/config/config.h"
 #include "ringmax/graph/print.h"
+#include "ringmax/train/devices.h"
 #include "ringmax/train/setup.h"
 
 namespace ringmax::cli {
@@ -64,7 +65,6 @@ nlohmann::json spread(std::vector<double> times) {
 
 nlohmann::json bench_step(const config::Config& config, std::int64_t repeats,
                           Clock::time_point start) {
-  train::check_hardware(config);
   train::check_host_memory(config);
   const auto dataset = train::make_dataset(config);
   const train::Session session = train::make_session(config);
@@ -123,7 +123,7 @@ int run_bench(Args args) {
   }
   settings.erase(settings.begin());
   const std::int64_t repeats = take_repeats(settings);
-  const config::Config config = config::load(settings);
+  const config::Config config = config::load(settings, train::find_devices);
   const nlohmann::json result = what == "step"
                                     ? bench_step(config, repeats, start)
                                     : bench_text(config, repeats);

@@ -13,6 +13,7 @@
 #include "ringmax/cli/commands.h"
 #include "ringmax/config/config.h"
 #include "ringmax/model/cost.h"
+#include "ringmax/train/devices.h"
 #include "ringmax/train/loop.h"
 #include "ringmax/train/options.h"
 
@@ -60,7 +61,8 @@ int run_train(Args args) {
                      "BASE_OUTPUT_DIRECTORY/RUN_NAME.",
                      "[FILE.yml ...] key=value ...", {}, args);
   if (arguments.helped) return 0;
-  const config::Config config = config::load(arguments.settings);
+  const config::Config config =
+      config::load(arguments.settings, train::find_devices);
   // Before anything is loaded or compiled: a directory of something else is
   // never written into.
   Problems problems;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <thread>
 
@@ -211,6 +213,27 @@ std::string cpu_model(const HostPaths& paths) {
     }
   }
   return "";
+}
+
+std::int64_t tpu_chips(const HostPaths& paths) {
+  constexpr std::string_view kVendor = "0x1ae0";
+  // v2 and v3, v4 (two), v5p, v5e, v6e, tpu7x.
+  constexpr std::string_view kDevices[] = {
+      "0x0027", "0x005e", "0x0056", "0x0062", "0x0063", "0x006f", "0x0076"};
+  std::int64_t chips = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           paths.sys + "/bus/pci/devices", error)) {
+    const std::string vendor =
+        read_text((entry.path() / "vendor").string()).value_or("");
+    const std::string device =
+        read_text((entry.path() / "device").string()).value_or("");
+    const bool known = std::any_of(
+        std::begin(kDevices), std::end(kDevices),
+        [&](std::string_view id) { return device.starts_with(id); });
+    chips += vendor.starts_with(kVendor) && known ? 1 : 0;
+  }
+  return chips;
 }
 
 }  // namespace ringmax::hw

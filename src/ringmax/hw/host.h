@@ -26,6 +26,7 @@ struct HostMemory {
 struct HostPaths {
   std::string proc = "/proc";
   std::string cgroup = "/sys/fs/cgroup";
+  std::string sys = "/sys";
 };
 
 // Reads control groups of version 1 and 2, nested ones too. Unreadable files
@@ -43,6 +44,9 @@ std::vector<std::string> cpu_features(const HostPaths& paths = {});
 
 // "AMD EPYC 9B14"; empty when unknown.
 std::string cpu_model(const HostPaths& paths = {});
+
+// TPU chips on the PCI bus.
+std::int64_t tpu_chips(const HostPaths& paths = {});
 
 }  // namespace ringmax::hw
 

@@ -58,7 +58,6 @@ TrainResult run_training(
     const config::Config& config,
     const std::function<void(const std::string&)>& print_line,
     const std::function<bool()>& stop) {
-  check_hardware(config);
   check_host_memory(config);
   const std::shared_ptr<const data::Dataset> dataset = make_dataset(config);
   const Session session = make_session(config);

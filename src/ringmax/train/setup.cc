@@ -14,6 +14,7 @@
 #include "ringmax/pjrt/executable_cache.h"
 #include "ringmax/train/compile_options.h"
 #include "ringmax/train/device_assignment.h"
+#include "ringmax/train/devices.h"
 #include "ringmax/train/schedule.h"
 
 namespace ringmax::train {
@@ -37,18 +38,8 @@ HostArray scalar(double value) {
 
 }  // namespace
 
-void check_hardware(const config::Config& config) {
-  const pjrt::Hardware hardware = config.runtime.hardware;
-  if (hardware == pjrt::Hardware::kAuto || hardware == pjrt::Hardware::kCpu) {
-    return;
-  }
-  fail(ErrorCode::kFailedPrecondition,
-       "hardware={}: training there is not possible yet; valid are auto and "
-       "cpu",
-       hardware == pjrt::Hardware::kTpu ? "tpu" : "gpu");
-}
-
 void check_host_memory(const config::Config& config) {
+  if (config.runtime.hardware == pjrt::Hardware::kTpu) return;
   const model::StepMemory need =
       model::step_memory(config.model, config.device_mesh, config.global_batch,
                          config.data.max_target_length);
@@ -88,8 +79,7 @@ Session make_session(const config::Config& config) {
   // Programs first: a shape that does not fit is told before a plugin loads.
   const auto init = init_program(settings);
   const auto step = step_program(settings);
-  session.client = std::make_unique<pjrt::Client>(
-      pjrt::cpu_client(config.runtime.pjrt_plugin, config.device_count));
+  session.client = std::make_unique<pjrt::Client>(open_client(config));
   const auto start = std::chrono::steady_clock::now();
   const pjrt::ExecutableCache cache(config.runtime.executable_cache_dir);
   const DeviceAssignment assignment =

@@ -13,11 +13,8 @@
 
 namespace ringmax::train {
 
-// Throws kFailedPrecondition for hardware that cannot be trained on yet.
-void check_hardware(const config::Config& config);
-
 // Throws kResourceExhausted, before anything is loaded, when the host cannot
-// hold the step: what it needs, what there is, what to do.
+// hold the step of its CPU devices: what it needs, what there is, what to do.
 void check_host_memory(const config::Config& config);
 
 std::shared_ptr<const data::Dataset> make_dataset(const config::Config& config);

@@ -10,19 +10,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Setup, RefusesHardwareThatCannotTrainYet) {
-  const std::vector<std::string> args = {"model_name=tiny", "hardware=tpu"};
-  const config::Config config = config::load(args);
-  try {
-    check_hardware(config);
-    FAIL() << "not refused";
-  } catch (const Error& error) {
-    EXPECT_EQ(exit_code_for(error.code()), 2);
-    EXPECT_THAT(error.message(), HasSubstr("hardware=tpu"));
-    EXPECT_THAT(error.message(), HasSubstr("valid are auto and cpu"));
-  }
-}
-
 TEST(Setup, SaysWhatTheMachineCannotHold) {
   const std::vector<std::string> args = {
       "model_name=llama3.1-8b", "max_target_length=1048576",
