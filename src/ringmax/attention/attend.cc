@@ -1,11 +1,13 @@
 #include "ringmax/attention/attend.h"
 
-#include <algorithm>
-#include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
-#include "ringmax/attention/blockwise.h"
+#include "ringmax/attention/heads.h"
+#include "ringmax/attention/partial.h"
+#include "ringmax/attention/shard.h"
+#include "ringmax/base/array.h"
 #include "ringmax/base/error.h"
 #include "ringmax/graph/control.h"
 #include "ringmax/graph/ops.h"
@@ -20,269 +22,280 @@ using graph::Value;
 using graph::Values;
 using mesh::PartitionSpec;
 
-// [B, S, K*G, D] -> [B, K, G, S, D] and back.
-Value split_heads(Value x_BSHD, std::int64_t kv_heads) {
-  const Dims& d = x_BSHD.dims();
-  return graph::transpose(
-      graph::reshape(x_BSHD, {d[0], d[1], kv_heads, d[2] / kv_heads, d[3]}),
-      {0, 2, 3, 1, 4});
-}
-Value join_heads(Value x_BKGSD) {
-  const Value t = graph::transpose(x_BKGSD, {0, 3, 1, 2, 4});
-  const Dims& d = t.dims();
-  return graph::reshape(t, {d[0], d[1], d[2] * d[3], d[4]});
-}
-Value split_rows(Value x_BSH, std::int64_t kv_heads) {
-  const Dims& d = x_BSH.dims();
-  return graph::transpose(
-      graph::reshape(x_BSH, {d[0], d[1], kv_heads, d[2] / kv_heads}),
-      {0, 2, 3, 1});
-}
-Value join_rows(Value x_BKGS) {
-  const Value t = graph::transpose(x_BKGS, {0, 3, 1, 2});
-  const Dims& d = t.dims();
-  return graph::reshape(t, {d[0], d[1], d[2] * d[3]});
-}
-// [B, T, K, D] and [B, T, K, V] -> [B, K, T, D + V].
-Value pack_kv(Value k_BTKD, Value v_BTKV) {
-  return graph::transpose(graph::concatenate({k_BTKD, v_BTKV}, 3),
-                          {0, 2, 1, 3});
-}
+// The values that go through custom_vjp and into a manual computation, as
+// lists: which are there depends on the inputs.
+struct Lists {
+  bool segments = false;
+  bool sinks = false;
 
-// The ring of one shard. In the step with shift r, device d holds the keys of
-// device d - r.
-class Ring {
- public:
-  Ring(Graph& g, const std::string& axis)
-      : g_(g), axis_(axis), size_(g.mesh().size(axis)) {
-    device_ = graph::axis_index(g, axis);
-  }
+  explicit Lists(const AttendInputs& in)
+      : segments(in.q_segments_BS.valid()), sinks(in.sinks_H.valid()) {}
 
-  std::int64_t size() const { return size_; }
-  Value device() const { return device_; }
-  // Whose keys this device holds after a shift.
-  Value shard(std::int64_t shift) const {
-    if (shift == 0) return device_;
-    const Value ring = graph::full_like(device_, static_cast<double>(size_));
-    return graph::remainder(device_ + static_cast<double>(size_ - shift), ring);
+  Values values(const AttendInputs& in) const {
+    Values list = {in.q_BSHD, in.k_BTKD, in.v_BTKV};
+    if (segments) {
+      list.insert(list.end(), {in.q_segments_BS, in.kv_segments_BT});
+    }
+    if (sinks) list.push_back(in.sinks_H);
+    return list;
   }
-  // The payload of `step`, from home or from where the step before left it.
-  // Devices that have no use for it get zeros, of which they see no key.
-  Value bring(Value home, Value payload, const RingStep& step) const {
-    if (step.hop == 0) return home;
-    return permute(step.from_home ? home : payload, step.source_target_pairs);
+  AttendInputs inputs(const Values& list) const {
+    AttendInputs in;
+    in.q_BSHD = list[0];
+    in.k_BTKD = list[1];
+    in.v_BTKV = list[2];
+    if (segments) {
+      in.q_segments_BS = list[3];
+      in.kv_segments_BT = list[4];
+    }
+    if (sinks) in.sinks_H = list[segments ? 5 : 3];
+    return in;
   }
-
-  Value permute(Value x, const SourceTargetPairs& pairs) const {
-    const Scope scope(g_, "ring_send");
-    return graph::collective_permute(x, axis_, pairs);
+  std::size_t size() const {
+    return 3u + (segments ? 2u : 0u) + (sinks ? 1u : 0u);
   }
-
- private:
-  Graph& g_;
-  std::string axis_;
-  std::int64_t size_;
-  Value device_;
 };
 
-struct Local {
-  Value out_BSHV, lse_BSH, max_BSH;
+struct Specs {
+  PartitionSpec heads_BSHE, rows_BSH, tokens_BS, sinks_H, tile_ST;
+
+  explicit Specs(const AttendPlan& plan)
+      : heads_BSHE{plan.batch_axes, plan.sequence_axes, plan.head_axes, {}},
+        rows_BSH{plan.batch_axes, plan.sequence_axes, plan.head_axes},
+        tokens_BS{plan.batch_axes, plan.sequence_axes},
+        sinks_H{plan.head_axes} {
+    // The queries that a device works for, not those that it keeps.
+    std::vector<std::string> axes = plan.sequence_axes;
+    std::erase(axes, plan.ulysses_axis);
+    tile_ST = PartitionSpec{axes, {}};
+  }
+
+  std::vector<PartitionSpec> of_inputs(const Lists& lists) const {
+    std::vector<PartitionSpec> specs(3, heads_BSHE);
+    if (lists.segments) specs.insert(specs.end(), 2, tokens_BS);
+    if (lists.sinks) specs.push_back(sinks_H);
+    return specs;
+  }
 };
 
-Local forward_shard(Graph& g, Value q_BSHD, Value k_BTKD, Value v_BTKV,
-                    const AttendSettings& settings,
-                    const BlockwiseSettings& blockwise,
-                    const RingSchedule& schedule) {
-  const Ring ring(g, settings.context_axis);
-  const std::int64_t kv_heads = k_BTKD.dim(2);
-  const Value q = split_heads(q_BSHD, kv_heads);
-  Value kv = pack_kv(k_BTKD, v_BTKV);
-  const Value q_start = ring.device() * static_cast<double>(q_BSHD.dim(1));
-  SoftmaxState state = empty_state(q, v_BTKV.dim(3));
-  if (settings.strategy == ContextStrategy::kAllGather) {
-    if (ring.size() > 1) kv = graph::all_gather(kv, settings.context_axis, 2);
-    state = attend_shard(state, q, kv, q_start, graph::zeros_like(q_start),
-                         blockwise);
-  } else {
-    const auto keys = static_cast<double>(k_BTKD.dim(1));
-    const std::vector<RingStep>& steps = schedule.tracks.front().steps;
-    const Value home = kv;
-    if (!steps.empty()) kv = ring.bring(home, kv, steps[0]);
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      const Value next =
-          i + 1 < steps.size() ? ring.bring(home, kv, steps[i + 1]) : Value{};
-      state = attend_shard(state, q, kv, q_start,
-                           ring.shard(steps[i].shift) * keys, blockwise);
-      kv = next;
+// Whether query slot s sees key slot t, bool [S, T] in the order of the
+// layouts.
+Value tile_of(Graph& g, const AttendPlan& plan) {
+  const std::vector<std::int64_t> queries = plan.q_layout.positions();
+  const std::vector<std::int64_t> keys = plan.kv_layout.positions();
+  HostArray tile(Shape(DType::kBool, {static_cast<std::int64_t>(queries.size()),
+                                      static_cast<std::int64_t>(keys.size())}));
+  auto at = tile.raw<std::uint8_t>().begin();
+  for (const std::int64_t q : queries) {
+    for (const std::int64_t k : keys) {
+      *at++ = q < plan.q_layout.tokens() && k < plan.kv_layout.tokens() &&
+              plan.tile_mask->visible(q, k);
     }
   }
-  return {graph::convert(join_heads(normalized(state)), q_BSHD.dtype()),
-          join_rows(log_sum_exp(state)), join_rows(state.max_BKGS)};
+  return graph::constant(g, tile);
 }
 
-struct LocalGradients {
-  Value dq_BSHD, dk_BTKD, dv_BTKV;
-};
-
-LocalGradients backward_shard(Graph& g, Value q_BSHD, Value k_BTKD,
-                              Value v_BTKV, Value out_BSHV, Value lse_BSH,
-                              Value dout_BSHV, const AttendSettings& settings,
-                              const BlockwiseSettings& blockwise,
-                              const RingSchedule& schedule) {
-  const Ring ring(g, settings.context_axis);
-  const std::int64_t kv_heads = k_BTKD.dim(2);
-  const std::int64_t head_dim = q_BSHD.dim(3);
-  const Value q = split_heads(q_BSHD, kv_heads);
-  const Value dout = split_heads(dout_BSHV, kv_heads);
-  const Value lse = split_rows(lse_BSH, kv_heads);
-  const Value delta =
-      split_rows(graph::reduce_sum(graph::convert(out_BSHV, DType::kF32) *
-                                       graph::convert(dout_BSHV, DType::kF32),
-                                   {3}),
-                 kv_heads);
-  const Value q_start = ring.device() * static_cast<double>(q_BSHD.dim(1));
-  const auto zeros = [&](Value like) {
-    return graph::constant(g, Shape(DType::kF32, like.dims()), 0);
+// A device's inputs as the kernel takes them, heads shared out.
+ShardInputs shard_inputs(const AttendPlan& plan, const AttendInputs& in,
+                         Value tile_ST) {
+  const auto keys = [&](Value x) {
+    return swap_heads(
+        to_heads(copy_heads(x, plan.kv_copies), plan.ulysses_axis));
   };
-  Value kv = pack_kv(k_BTKD, v_BTKV);
-  ShardGradients gradients{zeros(q), {}};
-  if (settings.strategy == ContextStrategy::kAllGather) {
-    if (ring.size() > 1) kv = graph::all_gather(kv, settings.context_axis, 2);
-    gradients.dkv_BKTE = zeros(kv);
-    gradients =
-        attend_shard_backward(gradients, q, kv, dout, lse, delta, q_start,
-                              graph::zeros_like(q_start), blockwise);
-    if (ring.size() > 1) {
-      gradients.dkv_BKTE =
-          graph::reduce_scatter(gradients.dkv_BKTE, settings.context_axis, 2);
-    }
-  } else {
-    const auto keys = static_cast<double>(k_BTKD.dim(1));
-    const std::vector<RingStep>& steps = schedule.tracks.front().steps;
-    const Value home = kv;
-    Value home_gradient = zeros(kv);
-    if (!steps.empty()) kv = ring.bring(home, kv, steps[0]);
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      const RingStep& step = steps[i];
-      const Value next =
-          i + 1 < steps.size() ? ring.bring(home, kv, steps[i + 1]) : Value{};
-      if (step.from_home) gradients.dkv_BKTE = zeros(kv);
-      gradients =
-          attend_shard_backward(gradients, q, kv, dout, lse, delta, q_start,
-                                ring.shard(step.shift) * keys, blockwise);
-      if (step.gradient_hop != 0) {
-        gradients.dkv_BKTE =
-            ring.permute(gradients.dkv_BKTE, step.gradient_pairs);
-      }
-      if (step.ends_trip) home_gradient = home_gradient + gradients.dkv_BKTE;
-      kv = next;
-    }
-    gradients.dkv_BKTE = home_gradient;
-  }
-  const Value dkv = graph::transpose(gradients.dkv_BKTE, {0, 2, 1, 3});
-  return {graph::convert(join_heads(gradients.dq_BKGSD), q_BSHD.dtype()),
-          graph::convert(graph::slice_dim(dkv, 3, 0, head_dim), k_BTKD.dtype()),
-          graph::convert(graph::slice_dim(dkv, 3, head_dim, dkv.dim(3)),
-                         v_BTKV.dtype())};
+  const auto segments = [&](Value x) {
+    return x.valid() && !plan.ulysses_axis.empty()
+               ? graph::all_gather(x, plan.ulysses_axis, 1)
+               : x;
+  };
+  ShardInputs shard;
+  shard.q_BKGSD = split_heads(to_heads(in.q_BSHD, plan.ulysses_axis),
+                              plan.request.kv_heads);
+  shard.q_segments_BS = segments(in.q_segments_BS);
+  shard.kv = {keys(in.k_BTKD), keys(in.v_BTKV), segments(in.kv_segments_BT)};
+  shard.tile_ST = tile_ST;
+  return shard;
 }
 
-void check_shapes(Value q, Value k, Value v) {
-  const bool fits =
-      q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q.dim(0) == k.dim(0) &&
-      q.dim(3) == k.dim(3) && k.dim(0) == v.dim(0) && k.dim(1) == v.dim(1) &&
-      k.dim(2) == v.dim(2) && q.dtype() == k.dtype() && q.dtype() == v.dtype();
-  if (!fits) {
-    fail_invalid(
-        "attention: query {}, key {} and value {} do not fit; they are [batch, "
-        "queries, query heads, head_dim], [batch, keys, kv heads, head_dim] "
-        "and [batch, keys, kv heads, value head_dim] of one dtype",
-        q.describe(), k.describe(), v.describe());
+// Sinks f32 of the heads that this device works for, [K, G].
+Value local_sinks(const AttendPlan& plan, Value sinks_H) {
+  Value sinks = graph::convert(sinks_H, DType::kF32);
+  const std::int64_t heads = plan.request.kv_heads * plan.request.groups;
+  if (!plan.ulysses_axis.empty()) {
+    sinks = graph::dynamic_slice_dim(
+        sinks, 0,
+        graph::axis_index(*sinks.graph, plan.ulysses_axis) *
+            static_cast<double>(heads),
+        heads);
   }
-  if (q.dim(2) % k.dim(2) != 0) {
-    fail_invalid("attention: {} query heads are not a multiple of {} kv heads",
-                 q.dim(2), k.dim(2));
+  return graph::reshape(sinks, {plan.request.kv_heads, plan.request.groups});
+}
+
+// out, lse with the sink, max and sum of the keys: in the order of the inputs.
+Values forward(const AttendPlan& plan, const AttendInputs& in, Value tile_ST) {
+  const KernelPartial keys =
+      shard_forward(plan, shard_inputs(plan, in, tile_ST));
+  KernelPartial whole = keys;
+  if (in.sinks_H.valid()) {
+    whole = with_sinks(keys, local_sinks(plan, in.sinks_H));
   }
+  const auto home = [&](Value x) {
+    return to_sequence(join_heads(x), plan.ulysses_axis);
+  };
+  return {home(graph::convert(whole.out_BKGSV, in.q_BSHD.dtype())),
+          home(log_sum_exp(whole)), home(keys.max_BKGS), home(keys.sum_BKGS)};
+}
+
+Value over_last(Value x_BSH, const Dims& dims) {
+  return graph::broadcast_in_dim(x_BSH, dims, {0, 1, 2});
+}
+
+// What the forward pass keeps.
+struct Kept {
+  Value out_BSHV;
+  Value max_BSH, sum_BSH;  // of the keys
+};
+
+// dq, dk, dv in the dtypes of q, k and v, and dsinks of this device's rows.
+Values backward(const AttendPlan& plan, const AttendInputs& in,
+                const Kept& kept, Value dout_BSHV, Value tile_ST) {
+  const Value sees = graph::is_finite(kept.max_BSH);
+  const auto or_zero = [&](Value x) {
+    return graph::select(
+        x.rank() == sees.rank() ? sees : over_last(sees, x.dims()), x,
+        graph::zeros_like(x));
+  };
+  // What a row that sees nothing is given may be anything, infinities too.
+  Value dout = or_zero(dout_BSHV);
+  Value delta = graph::reduce_sum(graph::convert(kept.out_BSHV, DType::kF32) *
+                                      graph::convert(dout, DType::kF32),
+                                  {3});
+  Value max = or_zero(kept.max_BSH);
+  Value sum = kept.sum_BSH;
+  Value dsinks;
+  if (in.sinks_H.valid()) {
+    const Value sinks = graph::broadcast_in_dim(
+        graph::convert(in.sinks_H, DType::kF32), max.dims(), {2});
+    const Value top = graph::maximum(max, sinks);
+    const Value in_sinks = graph::exp(sinks - top);
+    sum = sum * graph::exp(max - top) + in_sinks;
+    max = top;
+    // A sink's probability times (0 - delta): its value is nothing.
+    dsinks = graph::reduce_sum(graph::negate(in_sinks / sum * delta), {0, 1});
+  }
+  sum = graph::select(sees, sum, graph::full_like(sum, 1));
+  Value lse = max;
+  if (plan.request.dtype == DType::kF32) {
+    // max + log(sum) would round the logarithm away next to a large maximum.
+    delta = delta / sum;
+    dout = dout / over_last(sum, dout.dims());
+  } else {
+    // Inputs are rounded far more than that; dout need not be a second time.
+    lse = lse + graph::log(sum);
+  }
+  const auto rows = [&](Value x) {
+    return split_heads(to_heads(x, plan.ulysses_axis), plan.request.kv_heads);
+  };
+  const KernelGradients made =
+      shard_backward(plan, shard_inputs(plan, in, tile_ST), rows(dout),
+                     rows(or_zero(lse)), rows(delta));
+  const auto keys = [&](Value x, DType dtype) {
+    return graph::convert(
+        sum_copies(to_sequence(swap_heads(x), plan.ulysses_axis),
+                   plan.kv_copies),
+        dtype);
+  };
+  Values gradients = {
+      to_sequence(join_heads(graph::convert(made.dq_BKGSD, in.q_BSHD.dtype())),
+                  plan.ulysses_axis),
+      keys(made.dk_BKTD, in.k_BTKD.dtype()),
+      keys(made.dv_BKTV, in.v_BTKV.dtype())};
+  if (dsinks.valid()) {
+    std::vector<std::string> axes = plan.batch_axes;
+    axes.insert(axes.end(), plan.sequence_axes.begin(),
+                plan.sequence_axes.end());
+    if (!axes.empty()) dsinks = graph::all_reduce(dsinks, axes);
+    gradients.push_back(graph::convert(dsinks, in.sinks_H.dtype()));
+  }
+  return gradients;
 }
 
 }  // namespace
 
-RingSchedule ring_schedule(const AttendSettings& settings, std::int64_t queries,
-                           std::int64_t keys, std::int64_t ring_size) {
-  const Mask mask =
-      settings.causal ? Mask::causal(settings.causal_offset) : Mask::full();
-  const auto layout = [&](const char* what, std::int64_t real,
-                          std::int64_t slots) {
-    const Layout made(LayoutKind::kContiguous, real == 0 ? slots : real,
-                      ring_size);
-    if (made.padded_tokens() != slots) {
-      fail_invalid(
-          "attention: {} {} over {} devices take {} slots with padding, the "
-          "array "
-          "has {}",
-          made.tokens(), what, ring_size, made.padded_tokens(), slots);
-    }
-    return made;
+AttendPlan plan_of(const AttendInputs& in, const AttendSettings& settings) {
+  const auto shape = [](Value x) {
+    return x.valid() ? std::optional(x.shape()) : std::nullopt;
   };
-  return make_ring_schedule(mask, layout("queries", settings.queries, queries),
-                            layout("keys", settings.keys, keys));
+  return plan_attend(
+      {in.q_BSHD.shape(), in.k_BTKD.shape(), in.v_BTKV.shape(),
+       shape(in.q_segments_BS), shape(in.kv_segments_BT), shape(in.sinks_H)},
+      settings, in.q_BSHD.graph->mesh());
 }
 
-AttendResult attend(Value q_BSHD, Value k_BTKD, Value v_BTKV,
+AttendResult attend(const AttendInputs& inputs,
                     const AttendSettings& settings) {
-  check_shapes(q_BSHD, k_BTKD, v_BTKV);
-  Graph& g = *q_BSHD.graph;
-  const Scope scope(g, "attention");
-  BlockwiseSettings blockwise;
-  blockwise.causal = settings.causal;
-  // Beyond the lengths an offset changes nothing; positions are int32.
-  blockwise.causal_offset =
-      std::clamp(settings.causal_offset, -q_BSHD.dim(1), k_BTKD.dim(1));
-  blockwise.scale = settings.scale != 0
-                        ? settings.scale
-                        : 1 / std::sqrt(static_cast<double>(q_BSHD.dim(3)));
-  blockwise.block_q = settings.block_q;
-  blockwise.block_kv = settings.block_kv;
-  if (settings.keys != 0 && settings.keys != k_BTKD.dim(1)) {
-    blockwise.keys_end = settings.keys;
-  }
-  RingSchedule schedule;
-  if (settings.strategy != ContextStrategy::kAllGather) {
-    schedule = ring_schedule(settings, q_BSHD.dim(1), k_BTKD.dim(1),
-                             g.mesh().size(settings.context_axis));
-  }
+  return attend(inputs, plan_of(inputs, settings));
+}
 
-  const PartitionSpec rows(
-      {settings.batch_axes, {settings.context_axis}, settings.head_axes});
-  PartitionSpec whole = rows;
-  whole.dims.emplace_back();
-  const auto forward = [&](const Values& in) {
+AttendResult attend(const AttendInputs& inputs, const AttendPlan& plan) {
+  Graph& g = *inputs.q_BSHD.graph;
+  const Scope scope(g, "attention");
+  const Lists lists(inputs);
+  const Specs specs(plan);
+  // A tile is a constant that goes into the manual computation with the rest.
+  const auto with_tile = [&](Values& in, std::vector<PartitionSpec>& in_specs) {
+    if (!plan.tile_mask) return;
+    in.push_back(tile_of(g, plan));
+    in_specs.push_back(specs.tile_ST);
+  };
+  const auto tile_in = [&](const Values& shards) {
+    return plan.tile_mask ? shards.back() : Value{};
+  };
+
+  const auto make_forward = [&](const Values& given) {
+    Values in = given;
+    std::vector<PartitionSpec> in_specs = specs.of_inputs(lists);
+    with_tile(in, in_specs);
     Values made = graph::manual_computation(
-        g, in, {whole, whole, whole}, {whole, rows, rows},
-        [&](const Values& x) {
-          const Local local =
-              forward_shard(g, x[0], x[1], x[2], settings, blockwise, schedule);
-          return Values{local.out_BSHV, local.lse_BSH, local.max_BSH};
+        g, in, in_specs,
+        {specs.heads_BSHE, specs.rows_BSH, specs.rows_BSH, specs.rows_BSH},
+        [&](const Values& shards) {
+          return forward(plan, lists.inputs(shards), tile_in(shards));
         });
     graph::CustomVjpForward result;
-    result.residuals = {in[0], in[1], in[2], made[0], made[1]};
-    result.residual_names = {"", "", "", "context", "context"};
+    result.residuals = given;
+    result.residual_names.resize(given.size());
+    for (const Value& kept : {made[0], made[2], made[3]}) {
+      result.residuals.push_back(kept);
+      result.residual_names.emplace_back("context");
+    }
+    made.pop_back();
     result.outputs = std::move(made);
     return result;
   };
-  const auto backward = [&](const Values& residuals, const Values& cotangents) {
+  const auto make_backward = [&](const Values& residuals,
+                                 const Values& cotangents) {
     Values in = residuals;
     in.push_back(cotangents[0]);
-    return graph::manual_computation(
-        g, in, {whole, whole, whole, whole, rows, whole}, {whole, whole, whole},
-        [&](const Values& x) {
-          const LocalGradients local =
-              backward_shard(g, x[0], x[1], x[2], x[3], x[4], x[5], settings,
-                             blockwise, schedule);
-          return Values{local.dq_BSHD, local.dk_BTKD, local.dv_BTKV};
+    std::vector<PartitionSpec> in_specs = specs.of_inputs(lists);
+    in_specs.insert(in_specs.end(), {specs.heads_BSHE, specs.rows_BSH,
+                                     specs.rows_BSH, specs.heads_BSHE});
+    with_tile(in, in_specs);
+    std::vector<PartitionSpec> out_specs(3, specs.heads_BSHE);
+    if (lists.sinks) out_specs.push_back(specs.sinks_H);
+    const std::size_t first = lists.size();
+    const Values made = graph::manual_computation(
+        g, in, in_specs, out_specs, [&](const Values& shards) {
+          return backward(plan, lists.inputs(shards),
+                          {shards[first], shards[first + 1], shards[first + 2]},
+                          shards[first + 3], tile_in(shards));
         });
+    Values gradients(made.begin(), made.begin() + 3);
+    if (lists.segments) gradients.resize(5);  // integers have none
+    if (lists.sinks) gradients.push_back(made[3]);
+    return gradients;
   };
   const Values out =
-      graph::custom_vjp(g, {q_BSHD, k_BTKD, v_BTKV}, forward, backward);
+      graph::custom_vjp(g, lists.values(inputs), make_forward, make_backward);
   return {out[0], graph::stop_gradient(out[1]), graph::stop_gradient(out[2])};
 }
 

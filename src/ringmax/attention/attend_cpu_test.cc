@@ -1,141 +1,38 @@
 // attend() on virtual devices: known answers, the reference, the collectives.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <utility>
+#include <string>
+#include <string_view>
 
 #include "ringmax/attention/attend.h"
-#include "ringmax/attention/testing/cases.h"
-#include "ringmax/graph/gradient.h"
+#include "ringmax/attention/testing/attend_runner.h"
 #include "ringmax/graph/print.h"
-#include "ringmax/mesh/axis_rules.h"
-#include "ringmax/testing/run_graph.h"
 
 namespace ringmax::attention {
 namespace {
 
+using testing::AttendRunner;
+using testing::build_case;
 using testing::Case;
 using testing::random_case;
+using testing::RunSettings;
 
 // Float32 against float64: sums of some dozen products of rounded factors,
 // each rounding 6e-8 of values up to 16; gradients go through two such sums.
 constexpr double kForwardTolerance = 2e-5;
 constexpr double kGradientTolerance = 5e-5;
-// bfloat16 keeps 8 bits: inputs, probabilities and results are each rounded by
-// up to 2^-9, and gradients round their factor ds once more.
-constexpr double kBf16Tolerance = 3e-2;
 
-struct Setting {
-  std::int64_t ring = 1;
-  ContextStrategy strategy = ContextStrategy::kRing;
-  DType dtype = DType::kF32;
-  std::int64_t block = 512;
-  bool gradients = true;
-};
-
-std::unique_ptr<graph::Graph> build(const Case& c, const Setting& how) {
-  const ReferenceInputs& in = c.inputs;
-  auto g =
-      std::make_unique<graph::Graph>(mesh::make_mesh({{"context", how.ring}}));
-  const mesh::PartitionSpec whole{{}, {"context"}, {}, {}};
-  const mesh::PartitionSpec rows{{}, {"context"}, {}};
-  const auto parameter = [&](const char* name, std::int64_t length,
-                             std::int64_t heads, std::int64_t size) {
-    return g->parameter(name, Shape(how.dtype, {in.batch, length, heads, size}),
-                        whole);
-  };
-  const graph::Value q =
-      parameter("q", in.queries, in.query_heads, in.head_dim);
-  const graph::Value k = parameter("k", in.keys, in.kv_heads, in.head_dim);
-  const graph::Value v = parameter("v", in.keys, in.kv_heads, in.value_dim);
-  AttendSettings settings;
-  settings.strategy = how.strategy;
-  settings.causal = c.mask.kind() == Mask::Kind::kCausal;
-  settings.causal_offset = c.mask.offset();
-  settings.scale = in.scale;
-  settings.block_q = settings.block_kv = how.block;
-  const AttendResult made = attend(q, k, v, settings);
-  g->result("out", made.out_BSHV, whole);
-  g->result("lse", made.lse_BSH, rows);
-  g->result("max_logits", made.max_BSH, rows);
-  if (how.gradients) {
-    const graph::Value dout =
-        parameter("do", in.queries, in.query_heads, in.value_dim);
-    const graph::Values d = graph::vjp({made.out_BSHV}, {dout}, {q, k, v});
-    g->result("dq", d[0], whole);
-    g->result("dk", d[1], whole);
-    g->result("dv", d[2], whole);
-  }
-  return g;
-}
-
-HostArray array_of(const Shape& shape, const std::vector<double>& values) {
-  return HostArray::from<double>(shape.dims, values).convert(shape.dtype);
-}
-
-std::vector<double> doubles(const HostArray& array) {
-  const HostArray wide = array.convert(DType::kF64);
-  const auto values = wide.data<double>();
-  return {values.begin(), values.end()};
-}
-
-// Runs cases; those that differ in values alone share a program.
-class Runner {
- public:
-  ReferenceOutputs run(const Case& c, Setting how) {
-    const ReferenceInputs& in = c.inputs;
-    how.gradients = !in.dout.empty();
-    const std::string key = fmt::format(
-        "{} {} {} {} {} {} {} {} {} {} {} {} {} {}", c.mask.to_string(),
-        in.batch, in.queries, in.keys, in.query_heads, in.kv_heads, in.head_dim,
-        in.value_dim, in.scale, how.ring, static_cast<int>(how.strategy),
-        dtype_name(how.dtype), how.block, how.gradients);
-    Made& made = made_[key];
-    if (!made.program) {
-      made.graph = build(c, how);
-      made.program =
-          std::make_unique<ringmax::testing::CompiledGraph>(*made.graph);
-    }
-    const auto& parameters = made.graph->parameters();
-    std::vector<HostArray> arguments = {
-        array_of(parameters[0].value.shape(), in.q),
-        array_of(parameters[1].value.shape(), in.k),
-        array_of(parameters[2].value.shape(), in.v)};
-    if (how.gradients) {
-      arguments.push_back(array_of(parameters[3].value.shape(), in.dout));
-    }
-    const std::vector<HostArray> out = made.program->run(arguments);
-    ReferenceOutputs result;
-    result.out = doubles(out[0]);
-    result.lse = doubles(out[1]);
-    result.max_logits = doubles(out[2]);
-    if (how.gradients) {
-      result.dq = doubles(out[3]);
-      result.dk = doubles(out[4]);
-      result.dv = doubles(out[5]);
-    }
-    return result;
-  }
-
- private:
-  struct Made {
-    std::unique_ptr<graph::Graph> graph;
-    std::unique_ptr<ringmax::testing::CompiledGraph> program;
-  };
-  std::map<std::string, Made> made_;
-};
-
-void expect_near(const ReferenceOutputs& got, const ReferenceOutputs& want,
-                 double forward, double gradient) {
-  EXPECT_LE(attention_error(got.out, want.out), forward);
-  EXPECT_LE(attention_error(got.lse, want.lse), forward);
-  EXPECT_LE(attention_error(got.max_logits, want.max_logits), forward);
-  EXPECT_LE(attention_error(got.dq, want.dq), gradient);
-  EXPECT_LE(attention_error(got.dk, want.dk), gradient);
-  EXPECT_LE(attention_error(got.dv, want.dv), gradient);
+void expect_near(const ReferenceOutputs& got, const ReferenceOutputs& want) {
+  EXPECT_LE(attention_error(got.out, want.out), kForwardTolerance);
+  EXPECT_LE(attention_error(got.lse, want.lse), kForwardTolerance);
+  EXPECT_LE(attention_error(got.max_logits, want.max_logits),
+            kForwardTolerance);
+  EXPECT_LE(attention_error(got.dq, want.dq), kGradientTolerance);
+  EXPECT_LE(attention_error(got.dk, want.dk), kGradientTolerance);
+  EXPECT_LE(attention_error(got.dv, want.dv), kGradientTolerance);
+  EXPECT_LE(attention_error(got.dsinks, want.dsinks), kGradientTolerance);
 }
 
 std::int64_t count_of(const std::string& text, std::string_view word) {
@@ -147,111 +44,142 @@ std::int64_t count_of(const std::string& text, std::string_view word) {
   return count;
 }
 
-void expect_known_answers(ContextStrategy strategy) {
-  Runner runner;
-  const auto findings = testing::run_known_cases(
-      [&](const Case& c, std::int64_t ring, LayoutKind) {
-        Setting how;
-        how.ring = ring;
-        how.strategy = strategy;
-        return runner.run(c, how);
-      });
-  for (const std::string& finding : findings) ADD_FAILURE() << finding;
+RunSettings on(Strategy strategy, std::int64_t devices, LayoutKind layout,
+               std::int64_t block = 3) {
+  RunSettings how;
+  how.strategy = strategy;
+  how.devices = devices;
+  how.layout = layout;
+  how.block = block;
+  if (strategy == Strategy::kUsp) how.ulysses = 2;
+  return how;
 }
 
-TEST(AttendCpuTest, RingGivesTheKnownAnswers) {
-  expect_known_answers(ContextStrategy::kRing);
+// Every feature at once: two documents, padding, sinks, a soft cap, Dv != D, S
+// != T, lengths that no ring divides.
+Case everything() {
+  Case c = random_case("everything", Mask::causal(4), 2, 21, 23, 4, 2, 8, 2, 9);
+  ReferenceInputs& in = c.inputs;
+  in.value_dim = 5;
+  in.v = testing::normal_values(2 * 23 * 2 * 5, 2, 91);
+  in.dout = testing::normal_values(2 * 21 * 4 * 5, 1, 92);
+  in.soft_cap = 3;
+  in.sinks = {0.5, -1, 2, 0};
+  for (std::int64_t b = 0; b < 2; ++b) {
+    const auto segment = [&](std::int64_t i) {
+      return static_cast<std::int32_t>(i > 18 ? 0 : i < 7 + 4 * b ? 1 : 2);
+    };
+    for (std::int64_t i = 0; i < 21; ++i) {
+      in.query_segments.push_back(segment(i));
+    }
+    for (std::int64_t i = 0; i < 23; ++i) in.kv_segments.push_back(segment(i));
+  }
+  return c;
 }
 
-TEST(AttendCpuTest, AllGatherGivesTheKnownAnswers) {
-  expect_known_answers(ContextStrategy::kAllGather);
-}
-
-TEST(AttendCpuTest, AgreesWithTheReferenceAndWithOneDevice) {
-  Runner runner;
-  for (const Mask& mask :
-       {Mask::causal(), Mask::causal(-7), Mask::causal(9), Mask::causal(-40),
-        Mask::causal(-100), Mask::full()}) {
-    const Case c = random_case("gqa", mask, 2, 48, 48, 8, 2, 16, 4, 5);
-    const ReferenceOutputs reference = reference_attention(c.inputs);
-    Setting how;
-    how.block = 5;  // divides no shard
-    const ReferenceOutputs single = runner.run(c, how);
-    for (ContextStrategy strategy :
-         {ContextStrategy::kRing, ContextStrategy::kAllGather}) {
-      for (std::int64_t ring : {1, 2, 3, 4, 8}) {
-        // Gathering has one program shape; one uneven ring stands for it here.
-        if (strategy == ContextStrategy::kAllGather && ring != 3) continue;
-        SCOPED_TRACE(fmt::format("{} ring {} {}", mask.to_string(), ring,
-                                 name_of(kContextStrategies, strategy)));
-        how.ring = ring;
-        how.strategy = strategy;
-        const ReferenceOutputs got = runner.run(c, how);
-        expect_near(got, reference, kForwardTolerance, kGradientTolerance);
-        expect_near(got, single, kForwardTolerance, kGradientTolerance);
-      }
+TEST(AttendCpuTest, GivesTheKnownAnswers) {
+  AttendRunner runner;
+  for (const Case& c : testing::known_cases()) {
+    const RunSettings how = on(Strategy::kRing, 4, LayoutKind::kZigzag, 512);
+    for (const std::string& finding :
+         testing::check_case(c, runner.run(c, how))) {
+      ADD_FAILURE() << how.to_string() << ": " << finding;
     }
   }
 }
 
-TEST(AttendCpuTest, MoreKeysThanQueriesAndTheOtherWayRound) {
-  Runner runner;
-  for (const auto& [queries, keys] : {std::pair{12, 36}, std::pair{36, 12}}) {
-    const Case c =
-        random_case("uneven", Mask::causal(5), 1, queries, keys, 4, 4, 8, 4, 6);
-    Setting how;
-    how.ring = 4;
-    how.block = 5;
-    expect_near(runner.run(c, how), reference_attention(c.inputs),
-                kForwardTolerance, kGradientTolerance);
+TEST(AttendCpuTest, EveryFeatureUnderEveryStrategy) {
+  AttendRunner runner;
+  const Case c = everything();
+  const ReferenceOutputs want = reference_attention(c.inputs);
+  for (const RunSettings& how :
+       {on(Strategy::kSingle, 1, LayoutKind::kContiguous),
+        on(Strategy::kRing, 3, LayoutKind::kContiguous),
+        on(Strategy::kRing, 4, LayoutKind::kZigzag),
+        on(Strategy::kAllGather, 2, LayoutKind::kZigzag),
+        on(Strategy::kUlysses, 4, LayoutKind::kStriped),
+        on(Strategy::kUsp, 4, LayoutKind::kZigzag)}) {
+    SCOPED_TRACE(how.to_string());
+    expect_near(runner.run(c, how), want);
   }
 }
 
-TEST(AttendCpuTest, Bf16StaysNearTheReferenceOfItsOwnInputs) {
-  Runner runner;
-  Case c = random_case("bf16", Mask::causal(), 1, 32, 32, 4, 2, 16, 1, 7);
-  for (auto* values : {&c.inputs.q, &c.inputs.k, &c.inputs.v, &c.inputs.dout}) {
-    for (double& value : *values) {
-      value = bf16_to_float(float_to_bf16(static_cast<float>(value)));
+TEST(AttendCpuTest, BothWaysRoundAndInALoop) {
+  AttendRunner runner;
+  const Case c = everything();
+  const ReferenceOutputs want = reference_attention(c.inputs);
+  for (const std::int64_t unroll : {0, 1, 2}) {
+    for (const bool bidirectional : {false, true}) {
+      RunSettings how = on(Strategy::kRing, 7, LayoutKind::kStriped);
+      how.ring_scan_unroll = unroll;
+      how.bidirectional = bidirectional;
+      SCOPED_TRACE(how.to_string());
+      expect_near(runner.run(c, how), want);
     }
   }
-  Setting how;
-  how.ring = 4;
-  how.dtype = DType::kBF16;
-  expect_near(runner.run(c, how), reference_attention(c.inputs), kBf16Tolerance,
-              kBf16Tolerance);
 }
 
 TEST(AttendCpuTest, ARingSendsEveryPayloadOnceAStep) {
-  const Case c = random_case("sends", Mask::full(), 1, 24, 24, 4, 2, 8, 1, 8);
+  Case c = random_case("sends", Mask::full(), 1, 24, 24, 4, 2, 8, 1, 8);
+  const std::vector<double> dout = c.inputs.dout;
   for (std::int64_t ring : {1, 2, 3, 4, 6, 8}) {
     SCOPED_TRACE(ring);
-    Setting how;
-    how.ring = ring;
-    how.gradients = false;
-    const std::string forward = graph::print_stablehlo(*build(c, how));
-    EXPECT_EQ(count_of(forward, "stablehlo.collective_permute"), ring - 1);
-    how.gradients = true;
-    const std::string both = graph::print_stablehlo(*build(c, how));
-    // Forward, backward, and the gradients on their way round and home.
-    EXPECT_EQ(count_of(both, "stablehlo.collective_permute"), 3 * (ring - 1));
+    const RunSettings how = on(Strategy::kRing, ring, LayoutKind::kContiguous);
+    c.inputs.dout.clear();
+    const std::string forward = graph::print_stablehlo(*build_case(c, how));
+    // Keys and values.
+    EXPECT_EQ(count_of(forward, "stablehlo.collective_permute"),
+              2 * (ring - 1));
+    c.inputs.dout = dout;
+    const std::string both = graph::print_stablehlo(*build_case(c, how));
+    // Forward, backward, and the gradients' way home.
+    EXPECT_EQ(count_of(both, "stablehlo.collective_permute"), 6 * (ring - 1));
     for (const char* other : {"all_gather", "all_reduce", "reduce_scatter"}) {
       EXPECT_EQ(count_of(both, fmt::format("stablehlo.{}", other)), 0);
     }
-    // Every send is one payload: keys and values side by side.
     EXPECT_EQ(count_of(forward, "ring_send") > 0, ring > 1);
   }
 }
 
-TEST(AttendCpuTest, AllGatherGathersOnceAndScattersOnce) {
+TEST(AttendCpuTest, OtherStrategiesSendWhatTheyAreNamedFor) {
   const Case c = random_case("gathers", Mask::full(), 1, 24, 24, 4, 2, 8, 1, 8);
-  Setting how;
-  how.ring = 4;
-  how.strategy = ContextStrategy::kAllGather;
-  const std::string text = graph::print_stablehlo(*build(c, how));
-  EXPECT_EQ(count_of(text, "stablehlo.all_gather"), 2);
-  EXPECT_EQ(count_of(text, "stablehlo.reduce_scatter"), 1);
-  EXPECT_EQ(count_of(text, "stablehlo.collective_permute"), 0);
+  const auto text = [&](Strategy strategy) {
+    return graph::print_stablehlo(
+        *build_case(c, on(strategy, 4, LayoutKind::kContiguous)));
+  };
+  const std::string gathered = text(Strategy::kAllGather);
+  EXPECT_EQ(count_of(gathered, "stablehlo.all_gather"), 4);
+  EXPECT_EQ(count_of(gathered, "stablehlo.reduce_scatter"), 2);
+  EXPECT_EQ(count_of(gathered, "stablehlo.collective_permute"), 0);
+  const std::string traded = text(Strategy::kUlysses);
+  EXPECT_EQ(count_of(traded, "stablehlo.collective_permute"), 0);
+  EXPECT_EQ(count_of(traded, "stablehlo.all_gather"), 0);
+  EXPECT_GT(count_of(traded, "stablehlo.all_to_all"), 0);
+  // A ring of two.
+  EXPECT_EQ(count_of(text(Strategy::kUsp), "stablehlo.collective_permute"), 6);
+}
+
+// The window of a long sequence, at its real size: programs are only text.
+TEST(AttendCpuTest, AWindowSendsKeysToNeighboursOnly) {
+  Case c;
+  c.mask = Mask::local(4095, 0);
+  ReferenceInputs& in = c.inputs;
+  in.queries = in.keys = 65536;
+  in.query_heads = 4;
+  in.kv_heads = 1;
+  in.head_dim = in.value_dim = 64;
+  const auto sends = [&](LayoutKind layout, bool gradients) {
+    in.dout.assign(gradients ? 1 : 0, 0);
+    return count_of(graph::print_stablehlo(
+                        *build_case(c, on(Strategy::kRing, 8, layout, 512))),
+                    "stablehlo.collective_permute");
+  };
+  // Keys and values once, and their gradients once home.
+  EXPECT_EQ(sends(LayoutKind::kContiguous, false), 2);
+  EXPECT_EQ(sends(LayoutKind::kContiguous, true), 2 + 2 + 2);
+  // Chunk d has both its neighbours' chunks on the devices beside its own.
+  EXPECT_EQ(sends(LayoutKind::kZigzag, false), 2 * 2);
+  EXPECT_EQ(sends(LayoutKind::kZigzag, true), 2 * 2 * 3);
 }
 
 }  // namespace

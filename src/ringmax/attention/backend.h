@@ -2,7 +2,7 @@
 //
 // A kernel sees one query shard and one key/value shard, local sizes, no mesh
 // and no ring: attend() calls it once a ring step inside a manual computation
-// and merges the partial results by log-sum-exp. Sinks, layouts, collectives
+// and merges the partial results. Sinks, layouts, collectives
 // and the dtype of what leaves attend() are attend()'s business; blocks,
 // padding to blocks and lanes, soft cap and masks are the kernel's.
 //
@@ -47,8 +47,14 @@ struct KernelRequest {
   bool tile = false;           // operands carry a dense visibility
   // Wanted block lengths in slots, >= 1; a kernel may use smaller ones, or
   // others where its hardware asks for it (its log line says so).
-  std::int64_t block_q = 512;
-  std::int64_t block_kv = 512;
+  struct BlockLengths {
+    std::int64_t q = 512;
+    std::int64_t kv = 512;
+    // Keys of one block that are computed with at a time; at most kv.
+    std::int64_t kv_compute = 512;
+  };
+  BlockLengths forward_blocks;
+  BlockLengths backward_blocks;
 };
 
 // A query slot sees a key slot when mask.visible(their positions), and their
@@ -70,10 +76,12 @@ struct KernelOperands {
 };
 
 // Attention over this shard's keys alone. A row that sees none of them: out 0,
-// lse and max -inf. Nothing is NaN, whatever finite values come in.
+// sum 0, max -inf. Nothing is NaN, whatever finite values come in. The sum is
+// relative to the maximum: near a logit of 60000 a float32 log-sum-exp is wrong
+// by 0.002, which would be an error of as much in what merges by it.
 struct KernelPartial {
   graph::Value out_BKGSV;  // f32, normalised
-  graph::Value lse_BKGS;   // f32, natural log
+  graph::Value sum_BKGS;   // f32, of exp(logit - max)
   graph::Value max_BKGS;   // f32, the largest logit, after scale and cap
 };
 
@@ -100,10 +108,12 @@ class Backend {
   virtual KernelPartial forward(const KernelRequest& request,
                                 const KernelOperands& operands) const = 0;
   // Returns `so_far` plus this pair of shards' part. dout_BKGSV has the
-  // request's dtype; lse_BKGS (f32) is the global log-sum-exp, sinks included,
-  // so that probabilities are global ones; delta_BKGS (f32) is the row sum of
-  // out * dout. Rows that see no key of any shard arrive with dout 0, lse 0 and
-  // delta 0; a row may still see none of this shard's.
+  // request's dtype. Probabilities are p = exp(logit - lse), d logit = p *
+  // (dout . v - delta), dv = p * dout, with lse and delta f32: the global
+  // log-sum-exp, sinks included, and the row sum of out * dout. (attend() may
+  // take a factor out of p and give it to dout and delta, so p is at most 1,
+  // but need not sum up to it.) Rows that see no key of any shard arrive with
+  // dout 0, lse 0 and delta 0; a row may still see none of this shard's.
   virtual KernelGradients backward(const KernelRequest& request,
                                    const KernelOperands& operands,
                                    graph::Value dout_BKGSV,

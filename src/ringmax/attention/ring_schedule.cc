@@ -97,19 +97,34 @@ void plan_trips(std::vector<RingStep>& steps, std::int64_t ring) {
   }
 }
 
+// The real positions of some slots of a device that has `shards` neighbouring
+// shards.
+Runs device_runs(const Layout& layout, std::int64_t device, std::int64_t shards,
+                 const PositionRange& slots) {
+  Runs result;
+  for (std::int64_t s = 0; s < shards; ++s) {
+    const std::int64_t start = s * layout.shard_tokens();
+    const PositionRange here = {
+        std::max(slots.begin - start, std::int64_t{0}),
+        std::min(slots.end - start, layout.shard_tokens())};
+    if (here.empty()) continue;
+    for (const SlotRun& part : layout.real_slots(device * shards + s, here)) {
+      result.push_back(part.run);
+    }
+  }
+  return result;
+}
+
 RingTrack make_track(const Mask& mask, const std::vector<Runs>& queries,
-                     const Layout& keys, const PositionRange& key_slots,
-                     int direction) {
-  const std::int64_t ring = keys.shards();
+                     const Layout& keys, std::int64_t shards_per_device,
+                     const PositionRange& key_slots, int direction) {
+  const std::int64_t ring = keys.shards() / shards_per_device;
   RingTrack track;
   track.direction = direction;
   track.key_slots = key_slots;
   std::vector<Runs> key_runs;
   for (std::int64_t d = 0; d < ring; ++d) {
-    key_runs.emplace_back();
-    for (const SlotRun& part : keys.real_slots(d, key_slots)) {
-      key_runs.back().push_back(part.run);
-    }
+    key_runs.push_back(device_runs(keys, d, shards_per_device, key_slots));
   }
   for (std::int64_t distance = 0; distance < ring; ++distance) {
     RingStep step;
@@ -193,27 +208,34 @@ double RingSchedule::max_over_mean() const {
 
 RingSchedule make_ring_schedule(const Mask& mask, const Layout& queries,
                                 const Layout& keys, RingOptions options) {
-  const std::int64_t ring = queries.shards();
-  if (keys.shards() != ring) {
+  if (keys.shards() != queries.shards()) {
     fail_invalid(
         "a ring needs as many shards of queries as of keys, got {} "
         "and {}",
-        ring, keys.shards());
+        queries.shards(), keys.shards());
   }
+  const std::int64_t group = options.shards_per_device;
+  if (group < 1 || queries.shards() % group != 0) {
+    fail_invalid("{} shards are not a multiple of {} shards a ring device",
+                 queries.shards(), group);
+  }
+  const std::int64_t ring = queries.shards() / group;
   mask.check_shape(queries.tokens(), keys.tokens());
   std::vector<Runs> query_runs;
   for (std::int64_t d = 0; d < ring; ++d) {
-    query_runs.push_back(queries.real_runs(d));
+    query_runs.push_back(
+        device_runs(queries, d, group, {0, queries.shard_tokens() * group}));
   }
   RingSchedule schedule;
   schedule.ring_size = ring;
-  const std::int64_t slots = keys.shard_tokens();
+  const std::int64_t slots = keys.shard_tokens() * group;
   if (options.bidirectional && slots > 1 && ring > 1) {
     schedule.tracks = {
-        make_track(mask, query_runs, keys, {0, slots / 2}, 1),
-        make_track(mask, query_runs, keys, {slots / 2, slots}, -1)};
+        make_track(mask, query_runs, keys, group, {0, slots / 2}, 1),
+        make_track(mask, query_runs, keys, group, {slots / 2, slots}, -1)};
   } else {
-    schedule.tracks = {make_track(mask, query_runs, keys, {0, slots}, 1)};
+    schedule.tracks = {
+        make_track(mask, query_runs, keys, group, {0, slots}, 1)};
   }
   return schedule;
 }

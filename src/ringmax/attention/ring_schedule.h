@@ -90,12 +90,16 @@ struct RingSchedule {
 
 struct RingOptions {
   bool bidirectional = false;
+  // Neighbouring shards of the layouts that are one ring device's: what devices
+  // that share out heads have together. Key slots are counted over all of them.
+  std::int64_t shards_per_device = 1;
 };
 
 // The schedule of queries laid out by `queries` and keys by `keys`, over as
-// many ring devices as both have shards. Throws kInvalidArgument when their
-// shard counts differ, or when a dense mask has another shape. Padding has no
-// pairs. A single slot a shard cannot be halved: it goes one way.
+// many ring devices as both have shards, or groups of shards. Throws
+// kInvalidArgument when their shard counts differ or are no multiple of a
+// group, or when a dense mask has another shape. Padding has no pairs. A single
+// slot a shard cannot be halved: it goes one way.
 RingSchedule make_ring_schedule(const Mask& mask, const Layout& queries,
                                 const Layout& keys, RingOptions options = {});
 

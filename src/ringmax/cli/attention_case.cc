@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "ringmax/attention/attend.h"
 #include "ringmax/attention/reference.h"
-#include "ringmax/attention/ring_schedule.h"
+#include "ringmax/attention/reorder.h"
 #include "ringmax/base/problems.h"
 #include "ringmax/base/suggest.h"
 #include "ringmax/graph/gradient.h"
@@ -19,57 +18,43 @@
 namespace ringmax::cli {
 namespace {
 
-// What files may hold one day; never ignored until then.
-constexpr std::string_view kNotYet[] = {"q_segment_ids", "kv_segment_ids",
-                                        "mask", "sinks"};
+using attention::Layout;
+using attention::Strategy;
+using Shapes = std::map<std::string, Shape>;
 
-std::int64_t padded(std::int64_t length, std::int64_t multiple) {
-  return (length + multiple - 1) / multiple * multiple;
+constexpr std::string_view kValidTensors =
+    "valid are q, k, v, do, q_segment_ids, kv_segment_ids, sinks and mask";
+
+bool is_real(DType dtype) {
+  return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kBF16;
 }
 
-// Zeros after, or only the first `length`, of dimension 1 of [B, S, ...].
-HostArray resize_tokens(const HostArray& array, std::int64_t length) {
-  if (array.shape().dims[1] == length) return array;
-  Shape shape = array.shape();
-  shape.dims[1] = length;
-  HostArray result(shape);
-  const std::int64_t batch = shape.dims[0];
-  const auto from = static_cast<std::size_t>(array.shape().bytes() / batch);
-  const auto to = static_cast<std::size_t>(shape.bytes() / batch);
-  for (std::size_t b = 0; b < static_cast<std::size_t>(batch); ++b) {
-    std::memcpy(result.bytes().data() + b * to, array.bytes().data() + b * from,
-                std::min(from, to));
-  }
-  return result;
-}
-
-void check_names(const std::map<std::string, Shape>& shapes,
-                 Problems& problems) {
-  const std::vector<std::string> known = {"q", "k", "v", "do"};
+void check_names(const Shapes& shapes, Problems& problems) {
+  const std::vector<std::string> known = {
+      "q", "k", "v", "do", "q_segment_ids", "kv_segment_ids", "sinks", "mask"};
   for (const auto& [name, shape] : shapes) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) {
-      if (shape.dtype != DType::kF64 && shape.dtype != DType::kF32 &&
-          shape.dtype != DType::kBF16) {
-        problems.add("tensor {} is {}; its dtype must be F64, F32 or BF16",
-                     name, shape.to_string());
-      }
-      if (shape.rank() != 4) {
-        problems.add(
-            "tensor {} is {}; it must have 4 dimensions: batch, tokens, heads, "
-            "head size",
-            name, shape.to_string());
-      } else if (std::count(shape.dims.begin(), shape.dims.end(), 0) > 0) {
-        problems.add("tensor {} is {}; no dimension may be 0", name,
-                     shape.to_string());
-      }
-    } else if (std::find(std::begin(kNotYet), std::end(kNotYet), name) !=
-               std::end(kNotYet)) {
-      problems.add("tensor {} is not supported yet; valid are q, k, v and do",
-                   name);
-    } else {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
       const std::string meant = closest_name(name, known);
-      problems.add("unknown tensor {}{}; valid are q, k, v and do", name,
-                   meant.empty() ? "" : "; did you mean " + meant + "?");
+      problems.add("unknown tensor {}{}; {}", name,
+                   meant.empty() ? "" : "; did you mean " + meant + "?",
+                   kValidTensors);
+      continue;
+    }
+    if (std::count(shape.dims.begin(), shape.dims.end(), 0) > 0) {
+      problems.add("tensor {} is {}; no dimension may be 0", name,
+                   shape.to_string());
+    }
+    const bool of_heads =
+        name == "q" || name == "k" || name == "v" || name == "do";
+    if (of_heads && !is_real(shape.dtype)) {
+      problems.add("tensor {} is {}; its dtype must be F64, F32 or BF16", name,
+                   shape.to_string());
+    }
+    if (of_heads && shape.rank() != 4) {
+      problems.add(
+          "tensor {} is {}; it must have 4 dimensions: batch, tokens, heads, "
+          "head size",
+          name, shape.to_string());
     }
   }
   for (const char* name : {"q", "k", "v"}) {
@@ -78,7 +63,7 @@ void check_names(const std::map<std::string, Shape>& shapes,
 }
 
 // The shapes of q, k and v are there and of rank 4.
-void check_shapes(const std::map<std::string, Shape>& shapes,
+void check_shapes(const CaseSettings& settings, const Shapes& shapes,
                   Problems& problems) {
   const Shape& q = shapes.at("q");
   const Shape& k = shapes.at("k");
@@ -100,69 +85,164 @@ void check_shapes(const std::map<std::string, Shape>& shapes,
     problems.add("q {} has {} heads, not a multiple of the {} kv heads of k {}",
                  q.to_string(), q.dims[2], k.dims[2], k.to_string());
   }
-  const Dims out = {q.dims[0], q.dims[1], q.dims[2], v.dims[3]};
-  if (shapes.contains("do") && shapes.at("do").dims != out) {
-    problems.add("do {} must be [B, S, Hq, Dv] = {}",
-                 shapes.at("do").to_string(), dims_string(out));
-  }
-  for (const auto& [name, shape] : shapes) {
-    if (shape.dtype != q.dtype) {
-      problems.add("{} {} must have the dtype of q {}", name, shape.to_string(),
-                   q.to_string());
+  for (const char* name : {"k", "v", "do"}) {
+    if (shapes.contains(name) && shapes.at(name).dtype != q.dtype) {
+      problems.add("{} {} and q {} must have one dtype", name,
+                   shapes.at(name).to_string(), q.to_string());
     }
+  }
+  const auto exactly = [&](const char* name, const char* what,
+                           const Shape& expected) {
+    if (!shapes.contains(name) || shapes.at(name) == expected) return;
+    problems.add("{} {} must be {} = {}", name, shapes.at(name).to_string(),
+                 what, expected.to_string());
+  };
+  if (shapes.contains("do")) {
+    exactly(
+        "do", "[B, S, Hq, Dv]",
+        {shapes.at("do").dtype, {q.dims[0], q.dims[1], q.dims[2], v.dims[3]}});
+  }
+  exactly("q_segment_ids", "[B, S] I32", {DType::kI32, {q.dims[0], q.dims[1]}});
+  exactly("kv_segment_ids", "[B, T] I32",
+          {DType::kI32, {k.dims[0], k.dims[1]}});
+  exactly("sinks", "[Hq] F32", {DType::kF32, {q.dims[2]}});
+  const std::pair<const char*, const char*> both[] = {
+      {"q_segment_ids", "kv_segment_ids"}, {"kv_segment_ids", "q_segment_ids"}};
+  for (const auto& [given, missing] : both) {
+    if (shapes.contains(given) && !shapes.contains(missing)) {
+      problems.add("{} is given without {}; give both or neither", given,
+                   missing);
+    }
+  }
+  if (shapes.contains("mask") && settings.mask.find_dense() == nullptr) {
+    problems.add("tensor mask is given, but mask={} does not use it",
+                 settings.mask.to_string());
   }
 }
 
-void check_settings(const CaseSettings& settings,
-                    const std::map<std::string, Shape>& shapes,
-                    Problems& problems) {
+void check_reference(const CaseSettings& settings, Problems& problems) {
+  if (settings.context_parallel > 1) {
+    problems.add(
+        "kernel=reference runs on one device; context_parallel={} needs "
+        "another kernel, for example kernel=stablehlo",
+        settings.context_parallel);
+  }
+  if (settings.strategy != Strategy::kAuto &&
+      settings.strategy != Strategy::kSingle) {
+    problems.add("kernel=reference has no strategy={}; valid is single",
+                 name_of(attention::kStrategies, settings.strategy));
+  }
+  if (settings.bidirectional) {
+    problems.add("kernel=reference has no bidirectional=true; valid is false");
+  }
+}
+
+// How attend() is asked, on devices.
+struct Setup {
+  mesh::Mesh mesh;
+  mesh::PartitionSpec heads, rows, tokens;
+  Layout q_layout, kv_layout;
+  attention::AttendSettings attend;
+  DType dtype;
+
+  Setup(const CaseSettings& s, const Shapes& shapes)
+      : mesh(mesh::make_mesh({{"context", s.context_parallel / s.ulysses_size},
+                              {"context_usp_ulysses", s.ulysses_size}})),
+        q_layout(s.layout, shapes.at("q").dims[1], s.context_parallel),
+        kv_layout(s.layout, shapes.at("k").dims[1], s.context_parallel),
+        dtype(s.dtype.value_or(shapes.at("q").dtype)) {
+    // usp takes two axes, also of size 1; the others one.
+    std::vector<std::string> sequence = {"context"};
+    if (s.ulysses_size > 1 || s.strategy == Strategy::kUsp) {
+      sequence.emplace_back("context_usp_ulysses");
+    }
+    heads = {{}, sequence, {}, {}};
+    rows = {{}, sequence, {}};
+    tokens = {{}, sequence};
+    attend.mask = s.mask;
+    attend.layout = s.layout;
+    attend.queries = q_layout.tokens();
+    attend.keys = kv_layout.tokens();
+    attend.scale = s.scale;
+    attend.soft_cap = s.soft_cap;
+    attend.strategy = s.strategy;
+    attend.bidirectional = s.bidirectional;
+    attend.ring_scan_unroll = s.ring_scan_unroll;
+    attend.kernel = s.kernel;
+    attend.blocks.block_q = s.block_q;
+    attend.blocks.block_kv = s.block_kv;
+    attend.q_spec = attend.kv_spec = heads;
+    attend.target = hw::cpu_target(s.context_parallel);
+  }
+
+  const Layout& layout_of(const std::string& tensor) const {
+    const bool keys = tensor == "k" || tensor == "v" || tensor == "dk" ||
+                      tensor == "dv" || tensor == "kv_segment_ids";
+    return keys ? kv_layout : q_layout;
+  }
+  Shape slots(const std::string& tensor, Shape shape) const {
+    shape.dims[1] = layout_of(tensor).padded_tokens();
+    if (is_real(shape.dtype)) shape.dtype = dtype;
+    return shape;
+  }
+};
+
+attention::AttendPlan plan_case(const Setup& setup, const Shapes& shapes) {
+  const auto maybe = [&](const char* name) {
+    return shapes.contains(name)
+               ? std::optional(setup.slots(name, shapes.at(name)))
+               : std::nullopt;
+  };
+  return attention::plan_attend(
+      {*maybe("q"), *maybe("k"), *maybe("v"), maybe("q_segment_ids"),
+       maybe("kv_segment_ids"),
+       shapes.contains("sinks") ? std::optional(shapes.at("sinks"))
+                                : std::nullopt},
+      setup.attend, setup.mesh);
+}
+
+void check_devices(const CaseSettings& settings, const Shapes& shapes,
+                   Problems& problems) {
   const Shape& q = shapes.at("q");
-  const Shape& k = shapes.at("k");
-  const std::int64_t ring = settings.context_parallel;
-  const bool reference = settings.kernel == CaseKernel::kReference;
-  if (!reference && q.dtype == DType::kF64) {
+  if (q.dtype == DType::kF64) {
     problems.add(
         "q is {}: F64 is computed by kernel=reference only, not by kernel={}",
-        q.to_string(), name_of(kCaseKernels, settings.kernel));
+        q.to_string(), settings.kernel);
   }
-  const bool plain = settings.mask.kind() == attention::Mask::Kind::kFull ||
-                     settings.mask.kind() == attention::Mask::Kind::kCausal;
-  if (!reference && !plain) {
-    problems.add(
-        "mask={} is not supported by kernel={} yet; valid are full and causal",
-        settings.mask.to_string(), name_of(kCaseKernels, settings.kernel));
-  }
-  if (settings.layout != attention::LayoutKind::kContiguous) {
-    problems.add("layout={} is not supported yet; valid is contiguous",
-                 attention::layout_name(settings.layout));
-  }
-  if (ring > q.dims[1] || ring > k.dims[1]) {
+  const std::int64_t ring = settings.context_parallel;
+  if (ring > q.dims[1] || ring > shapes.at("k").dims[1]) {
     problems.add(
         "context_parallel={} is more than the {} queries or the {} keys; every "
         "device needs at least one of each",
-        ring, q.dims[1], k.dims[1]);
+        ring, q.dims[1], shapes.at("k").dims[1]);
   }
-  if (reference && ring > 1) {
-    problems.add(
-        "kernel=reference runs on one device; context_parallel={} needs "
-        "kernel=stablehlo",
-        ring);
-  }
-  if (reference && (settings.strategy == CaseStrategy::kRing ||
-                    settings.strategy == CaseStrategy::kAllGather)) {
-    problems.add("kernel=reference has no strategy={}; valid is single",
-                 name_of(kCaseStrategies, settings.strategy));
-  }
-  if (settings.strategy == CaseStrategy::kSingle && ring > 1) {
+  if (settings.strategy == Strategy::kSingle && ring > 1) {
     problems.add(
         "strategy=single runs on one device; context_parallel={} needs "
-        "strategy=ring or all_gather",
+        "strategy=ring, all_gather, ulysses or usp",
         ring);
+  }
+  if (ring % settings.ulysses_size != 0) {
+    problems.add("ulysses_size={} does not divide context_parallel={}",
+                 settings.ulysses_size, ring);
+  }
+  if (settings.ulysses_size > 1 && settings.strategy != Strategy::kUsp &&
+      settings.strategy != Strategy::kAuto) {
+    problems.add("ulysses_size={} is for strategy=usp, not strategy={}",
+                 settings.ulysses_size,
+                 name_of(attention::kStrategies, settings.strategy));
   }
 }
 
-double scale_of(const CaseSettings& settings, const Shape& q) {
-  return settings.scale.value_or(1 / std::sqrt(static_cast<double>(q.dims[3])));
+std::vector<double> doubles(const HostArray& array) {
+  const HostArray wide = array.convert(DType::kF64);
+  const auto values = wide.data<double>();
+  return {values.begin(), values.end()};
+}
+
+std::vector<std::int32_t> integers(const HostArray& array) {
+  const auto values = array.data<std::int32_t>();
+  return {values.begin(), values.end()};
 }
 
 CaseResult run_reference(const CaseSettings& settings,
@@ -177,21 +257,24 @@ CaseResult run_reference(const CaseSettings& settings,
   in.keys = v.dims[1];
   in.kv_heads = v.dims[2];
   in.value_dim = v.dims[3];
-  in.scale = scale_of(settings, q);
+  in.scale =
+      settings.scale.value_or(1 / std::sqrt(static_cast<double>(q.dims[3])));
   in.mask = [&](std::int64_t i, std::int64_t j) {
     return settings.mask.visible(i, j);
   };
   const auto read = [&](const char* name) {
-    const HostArray wide = tensors.at(name)
-                               .convert(settings.dtype.value_or(q.dtype))
-                               .convert(DType::kF64);
-    const auto values = wide.data<double>();
-    return std::vector<double>(values.begin(), values.end());
+    return doubles(tensors.at(name).convert(settings.dtype.value_or(q.dtype)));
   };
   in.q = read("q");
   in.k = read("k");
   in.v = read("v");
   if (tensors.contains("do")) in.dout = read("do");
+  if (settings.soft_cap > 0) in.soft_cap = settings.soft_cap;
+  if (tensors.contains("sinks")) in.sinks = doubles(tensors.at("sinks"));
+  if (tensors.contains("q_segment_ids")) {
+    in.query_segments = integers(tensors.at("q_segment_ids"));
+    in.kv_segments = integers(tensors.at("kv_segment_ids"));
+  }
   const attention::ReferenceOutputs made = attention::reference_attention(in);
 
   CaseResult result;
@@ -208,144 +291,139 @@ CaseResult run_reference(const CaseSettings& settings,
     put("dq", q.dims, q.dtype, made.dq);
     put("dk", tensors.at("k").shape().dims, q.dtype, made.dk);
     put("dv", v.dims, q.dtype, made.dv);
+    if (!in.sinks.empty()) put("dsinks", {q.dims[2]}, DType::kF32, made.dsinks);
   }
+  result.kernel = "reference";
+  result.strategy = name_of(attention::kStrategies, Strategy::kSingle);
+  result.summary = "single, kernel reference (float64 on the host)";
   result.pairs_per_device = {
       settings.mask.count(attention::PositionRange{0, in.queries},
                           attention::PositionRange{0, in.keys})};
   return result;
 }
 
-attention::AttendSettings attend_settings(const CaseSettings& settings,
-                                          const CaseTensors& tensors) {
-  attention::AttendSettings s;
-  s.strategy = settings.strategy == CaseStrategy::kAllGather
-                   ? attention::ContextStrategy::kAllGather
-                   : attention::ContextStrategy::kRing;
-  s.causal = settings.mask.kind() == attention::Mask::Kind::kCausal;
-  s.causal_offset = settings.mask.offset();
-  s.queries = tensors.at("q").shape().dims[1];
-  s.keys = tensors.at("k").shape().dims[1];
-  s.scale = scale_of(settings, tensors.at("q").shape());
-  s.block_q = settings.block_q;
-  s.block_kv = settings.block_kv;
-  return s;
-}
-
-// What the forward pass sends and computes, by the schedule it follows.
-void count_work(const CaseSettings& settings,
-                const attention::RingSchedule& schedule,
-                std::int64_t shard_bytes, CaseResult& result) {
-  result.pairs_per_device = schedule.pairs_per_device();
-  result.pairs_per_device.resize(
-      static_cast<std::size_t>(settings.context_parallel));
-  if (settings.strategy == CaseStrategy::kAllGather) {
-    result.bytes_sent_per_device =
-        (settings.context_parallel - 1) * shard_bytes;
-    return;
-  }
-  result.ring_steps_sent = schedule.steps_sent();
-  std::vector<std::int64_t> sent(
-      static_cast<std::size_t>(settings.context_parallel));
-  for (const attention::RingStep& step : schedule.tracks.front().steps) {
-    for (const auto& [source, target] : step.source_target_pairs) {
-      sent[static_cast<std::size_t>(source)] += shard_bytes;
-    }
-  }
-  result.bytes_sent_per_device = *std::max_element(sent.begin(), sent.end());
-}
-
-CaseResult run_on_devices(const CaseSettings& settings,
+CaseResult run_on_devices(const CaseSettings& settings, const Shapes& shapes,
                           const CaseTensors& tensors) {
-  const std::int64_t ring = settings.context_parallel;
-  const DType result_dtype = tensors.at("q").shape().dtype;
-  const DType dtype = settings.dtype.value_or(result_dtype);
-  const attention::AttendSettings how = attend_settings(settings, tensors);
-  const mesh::Mesh mesh = mesh::make_mesh({{"context", ring}});
-  const mesh::PartitionSpec whole{{}, {"context"}, {}, {}};
-  const mesh::PartitionSpec rows{{}, {"context"}, {}};
+  const Setup setup(settings, shapes);
+  const DType result_dtype = shapes.at("q").dtype;
+  const attention::AttendPlan plan = plan_case(setup, shapes);
 
-  graph::Graph g(mesh);
+  graph::Graph g(setup.mesh);
   std::vector<HostArray> arguments;
-  const auto parameter = [&](const char* name) {
-    const HostArray& given = tensors.at(name);
-    arguments.push_back(resize_tokens(given.convert(dtype),
-                                      padded(given.shape().dims[1], ring)));
-    return g.parameter(name, arguments.back().shape(), whole);
+  const auto parameter = [&](const char* name,
+                             const mesh::PartitionSpec& spec) {
+    if (!tensors.contains(name)) return graph::Value{};
+    HostArray given = tensors.at(name);
+    if (!spec.dims.empty()) {
+      if (is_real(given.shape().dtype)) given = given.convert(setup.dtype);
+      given = attention::to_slots(given, setup.layout_of(name));
+    }
+    arguments.push_back(given);
+    return g.parameter(name, given.shape(), spec);
   };
-  const graph::Value q = parameter("q");
-  const graph::Value k = parameter("k");
-  const graph::Value v = parameter("v");
-  const attention::AttendResult made = attention::attend(q, k, v, how);
-  g.result("out", made.out_BSHV, whole);
-  g.result("lse", made.lse_BSH, rows);
-  g.result("max_logits", made.max_BSH, rows);
+  attention::AttendInputs in;
+  in.q_BSHD = parameter("q", setup.heads);
+  in.k_BTKD = parameter("k", setup.heads);
+  in.v_BTKV = parameter("v", setup.heads);
+  in.q_segments_BS = parameter("q_segment_ids", setup.tokens);
+  in.kv_segments_BT = parameter("kv_segment_ids", setup.tokens);
+  in.sinks_H = parameter("sinks", {});
+  const attention::AttendResult made = attention::attend(in, plan);
+  g.result("out", made.out_BSHV, setup.heads);
+  g.result("lse", made.lse_BSH, setup.rows);
+  g.result("max_logits", made.max_BSH, setup.rows);
   if (tensors.contains("do")) {
+    graph::Values of = {in.q_BSHD, in.k_BTKD, in.v_BTKV};
+    if (in.sinks_H.valid()) of.push_back(in.sinks_H);
     const graph::Values d =
-        graph::vjp({made.out_BSHV}, {parameter("do")}, {q, k, v});
-    g.result("dq", d[0], whole);
-    g.result("dk", d[1], whole);
-    g.result("dv", d[2], whole);
+        graph::vjp({made.out_BSHV}, {parameter("do", setup.heads)}, of);
+    g.result("dq", d[0], setup.heads);
+    g.result("dk", d[1], setup.heads);
+    g.result("dv", d[2], setup.heads);
+    if (d.size() > 3) g.result("dsinks", d[3], mesh::PartitionSpec());
   }
 
   CaseResult result;
   result.program = graph::print_stablehlo(g);
-  const pjrt::Client client = pjrt::cpu_client(settings.pjrt_plugin, ring);
+  const std::int64_t devices = settings.context_parallel;
+  const pjrt::Client client = pjrt::cpu_client(settings.pjrt_plugin, devices);
   pjrt::CompileOptions options;
-  options.num_partitions = ring;
+  options.num_partitions = devices;
   pjrt::set_cpu_collective_timeouts(options, 1);
   const train::Program program(g, client.compile(result.program, options));
   result.temporaries_bytes =
       program.executable().executable().memory_stats().temporaries;
 
   std::vector<train::DeviceArray> uploaded;
-  for (const HostArray& argument : arguments) {
-    uploaded.push_back(train::upload(client, argument, whole, mesh));
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    uploaded.push_back(train::upload(client, arguments[i],
+                                     *g.parameters()[i].spec, setup.mesh));
   }
   std::vector<const train::DeviceArray*> pointers;
   for (const train::DeviceArray& each : uploaded) pointers.push_back(&each);
   const std::vector<train::DeviceArray> out = program.run(pointers);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::string& name = g.results()[i].name;
-    const bool of_keys = name == "dk" || name == "dv";
-    const bool statistic = name == "lse" || name == "max_logits";
+    HostArray array = train::download(out[i]);
+    if (name != "dsinks") {
+      array = attention::from_slots(array, setup.layout_of(name));
+    }
+    const bool statistic =
+        name == "lse" || name == "max_logits" || name == "dsinks";
     result.tensors[name] =
-        resize_tokens(train::download(out[i]), of_keys ? how.keys : how.queries)
-            .convert(statistic ? DType::kF32 : result_dtype);
+        array.convert(statistic ? DType::kF32 : result_dtype);
   }
-  const std::int64_t shard_bytes =
-      (arguments[1].shape().bytes() + arguments[2].shape().bytes()) / ring;
-  count_work(settings, attention::ring_schedule(how, q.dim(1), k.dim(1), ring),
-             shard_bytes, result);
+  result.kernel = plan.backend->name();
+  result.strategy = name_of(attention::kStrategies, plan.strategy);
+  result.ring_steps_sent = plan.ring_steps_sent;
+  result.bytes_sent_per_device = plan.bytes_sent_per_device;
+  result.pairs_per_device = plan.pairs_per_device;
+  result.summary = plan.summary();
+  result.notes = plan.notes;
+  result.refused = plan.refused;
   return result;
 }
 
 }  // namespace
 
-void check_case(const CaseSettings& settings,
-                const std::map<std::string, Shape>& shapes) {
+std::shared_ptr<const attention::DenseMask> array_mask(const HostArray& mask) {
+  const Shape& shape = mask.shape();
+  if (shape.rank() != 2 ||
+      (shape.dtype != DType::kU8 && shape.dtype != DType::kBool)) {
+    fail_invalid("tensor mask is {}; it must be [S, T] U8 or BOOL",
+                 shape.to_string());
+  }
+  return attention::DenseMask::make(shape.dims[0], shape.dims[1],
+                                    mask.raw<std::uint8_t>());
+}
+
+void check_case(const CaseSettings& settings, const Shapes& shapes) {
   Problems problems;
   check_names(shapes, problems);
   problems.throw_if_any();
-  check_shapes(shapes, problems);
-  check_settings(settings, shapes, problems);
+  check_shapes(settings, shapes, problems);
   problems.throw_if_any();
+  const bool reference = settings.kernel == "reference";
+  if (reference) {
+    check_reference(settings, problems);
+  } else {
+    check_devices(settings, shapes, problems);
+  }
+  problems.throw_if_any();
+  if (reference) {
+    settings.mask.check_shape(shapes.at("q").dims[1], shapes.at("k").dims[1]);
+  } else {
+    plan_case(Setup(settings, shapes), shapes);
+  }
 }
 
 CaseResult run_case(const CaseSettings& settings, const CaseTensors& tensors) {
-  std::map<std::string, Shape> shapes;
+  Shapes shapes;
   for (const auto& [name, array] : tensors) shapes[name] = array.shape();
   check_case(settings, shapes);
-  const bool reference = settings.kernel == CaseKernel::kReference;
-  CaseResult result = reference ? run_reference(settings, tensors)
-                                : run_on_devices(settings, tensors);
-  const CaseStrategy by_default = settings.context_parallel > 1
-                                      ? CaseStrategy::kRing
-                                      : CaseStrategy::kSingle;
-  result.kernel = reference ? "reference" : "stablehlo";
-  result.strategy =
-      name_of(kCaseStrategies, settings.strategy == CaseStrategy::kAuto
-                                   ? by_default
-                                   : settings.strategy);
+  CaseResult result = settings.kernel == "reference"
+                          ? run_reference(settings, tensors)
+                          : run_on_devices(settings, shapes, tensors);
   result.layout = attention::layout_name(settings.layout);
   result.devices = settings.context_parallel;
   return result;

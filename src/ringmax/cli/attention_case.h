@@ -10,56 +10,56 @@
 #include <string>
 #include <vector>
 
+#include "ringmax/attention/gate.h"
 #include "ringmax/attention/layout.h"
 #include "ringmax/attention/mask.h"
 #include "ringmax/base/array.h"
-#include "ringmax/base/option.h"
 
 namespace ringmax::cli {
-
-enum class CaseStrategy { kAuto, kSingle, kRing, kAllGather };
-inline constexpr Named<CaseStrategy> kCaseStrategies[] = {
-    {CaseStrategy::kAuto, "auto"},
-    {CaseStrategy::kSingle, "single"},
-    {CaseStrategy::kRing, "ring"},
-    {CaseStrategy::kAllGather, "all_gather"},
-};
-
-enum class CaseKernel { kAuto, kReference, kStableHlo };
-inline constexpr Named<CaseKernel> kCaseKernels[] = {
-    {CaseKernel::kAuto, "auto"},
-    {CaseKernel::kReference, "reference"},
-    {CaseKernel::kStableHlo, "stablehlo"},
-};
 
 struct CaseSettings {
   attention::Mask mask = attention::Mask::full();
   std::optional<double> scale;  // none: 1/sqrt(D)
+  double soft_cap = 0;          // 0: none
   std::optional<DType> dtype;   // none: that of q
   std::int64_t context_parallel = 1;
-  CaseStrategy strategy = CaseStrategy::kAuto;  // single, or ring from R = 2
+  std::int64_t ulysses_size = 1;  // of context_parallel, for usp
+  // Auto: single on one device, usp with a ulysses size, else ring.
+  attention::Strategy strategy = attention::Strategy::kAuto;
   attention::LayoutKind layout = attention::LayoutKind::kContiguous;
-  CaseKernel kernel = CaseKernel::kAuto;  // stablehlo
+  bool bidirectional = false;
+  // "reference" (float64 on the host), "auto" or a kernel's name.
+  std::string kernel = "auto";
   std::int64_t block_q = 512;
   std::int64_t block_kv = 512;
+  std::int64_t ring_scan_unroll = 0;
   std::string pjrt_plugin;  // "": the one that set-up installed
 };
 
 // By name: q [B, S, Hq, D], k [B, T, Hkv, D], v [B, T, Hkv, Dv] and perhaps
-// do [B, S, Hq, Dv], all F64, F32 or BF16.
+// do [B, S, Hq, Dv], all F64, F32 or BF16; q_segment_ids [B, S] and
+// kv_segment_ids [B, T] I32; sinks [Hq] F32. An array of visible pairs is part
+// of the mask (array_mask).
 using CaseTensors = std::map<std::string, HostArray>;
 
+// The tensor `mask`, U8 or BOOL [S, T]. Throws kInvalidArgument naming it.
+std::shared_ptr<const attention::DenseMask> array_mask(const HostArray& mask);
+
 struct CaseResult {
-  // out, with do also dq, dk, dv, in q's dtype; lse, max_logits F32.
+  // out, with do also dq, dk, dv, in q's dtype; lse, max_logits, dsinks F32.
   CaseTensors tensors;
   std::string kernel, strategy, layout;
   std::int64_t devices = 1;
   std::int64_t ring_steps_sent = 0;  // forward
   // Of the device that sends most; forward.
   std::int64_t bytes_sent_per_device = 0;
-  std::vector<std::int64_t> pairs_per_device;  // of one head of one sequence
+  // For each of its heads, of one sequence.
+  std::vector<std::int64_t> pairs_per_device;
   std::int64_t temporaries_bytes = 0;
   std::string program;  // StableHLO; empty for the reference
+  // How it was computed, and why not otherwise: for the log.
+  std::string summary;
+  std::vector<std::string> notes, refused;
 };
 
 // Checks tensors' names, shapes and dtypes against each other and the

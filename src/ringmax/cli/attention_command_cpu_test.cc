@@ -175,21 +175,36 @@ TEST_F(AttentionCommandTest, RefusesSettingsByName) {
   expect_refused({"context_parallel=0"}, "context_parallel");
   expect_refused({"context_parallel=14"}, "context_parallel=14");
   expect_refused({"context_parallel=2", "strategy=single"}, "strategy=single");
-  expect_refused({"strategy=ulysses"}, "ulysses");
-  expect_refused({"strategy=usp"}, "usp");
-  expect_refused({"mask=local:3,0"}, "mask=local:3,0");
+  expect_refused({"context_parallel=3", "strategy=ulysses"},
+                 "4 query heads a device do not divide over 3 devices");
+  expect_refused({"context_parallel=6", "strategy=usp", "ulysses_size=3"},
+                 "4 query heads a device do not divide over 3 devices");
+  expect_refused({"context_parallel=6", "ulysses_size=4"}, "ulysses_size=4");
+  expect_refused({"context_parallel=4", "ulysses_size=2", "strategy=ulysses"},
+                 "ulysses_size=2 is for strategy=usp");
+  expect_refused({"mask=local:3"}, "mask=local:3");
+  expect_refused({"mask=local:-1,0"}, "mask local:-1,0");
+  expect_refused({"mask=chunked:0"}, "mask chunked:0");
+  expect_refused({"mask=causal&"}, "mask=causal&");
   expect_refused({"mask=dense"}, "mask=dense");
-  expect_refused({"mask=causal&full"}, "mask=causal&full");
-  expect_refused({"layout=zigzag"}, "layout=zigzag");
-  expect_refused({"kernel=native"}, "native");
-  expect_refused({"kernel=mosaic_twin"}, "mosaic_twin");
+  expect_refused({"layout=zigzagged"}, "layout=zigzagged");
+  expect_refused({"kernel=nativ"}, "kernel=nativ");
   expect_refused({"kernel=reference", "context_parallel=2"},
                  "kernel=reference");
   expect_refused({"kernel=reference", "strategy=ring"}, "strategy=ring");
+  expect_refused({"kernel=reference", "bidirectional=true"},
+                 "bidirectional=true");
   expect_refused({"kernel=reference", "--dump", dir_.path()}, "--dump");
-  expect_refused({"bidirectional=true"}, "bidirectional");
-  expect_refused({"logit_soft_cap=20"}, "logit_soft_cap");
-  expect_refused({"ulysses_size=2"}, "ulysses_size");
+  expect_refused(
+      {"bidirectional=true", "context_parallel=2", "strategy=all_gather"},
+      "bidirectional=true asks for a ring");
+  expect_refused({"bidirectional=true", "context_parallel=13"},
+                 "cannot be halved");
+  for (const char* wrong : {"-1", "nan", "inf"}) {
+    expect_refused({std::string("logit_soft_cap=") + wrong}, "logit_soft_cap");
+  }
+  expect_refused({"scale=nan"}, "scale");
+  expect_refused({"ring_scan_unroll=-1"}, "ring_scan_unroll");
   expect_refused({"scale=0"}, "scale=0");
   expect_refused({"block_q=0"}, "block_q");
   expect_refused({"dtype=float16"}, "dtype");
@@ -213,19 +228,80 @@ TEST_F(AttentionCommandTest, RefusesTensorsByNameAndShape) {
   refused("v", std::nullopt, "tensor v is missing");
   refused("q", Shape(DType::kF32, {13, 4, 8}), "q is f32[13,4,8]");
   refused("q", Shape(DType::kI32, {2, 13, 4, 8}), "i32[2,13,4,8]");
-  refused("q", Shape(DType::kBF16, {2, 13, 4, 8}), "dtype of q");
+  refused("q", Shape(DType::kBF16, {2, 13, 4, 8}), "must have one dtype");
   refused("q", Shape(DType::kF32, {2, 0, 4, 8}), "no dimension may be 0");
   refused("q", Shape(DType::kF32, {2, 13, 3, 8}), "multiple");
   refused("k", Shape(DType::kF32, {1, 13, 2, 8}), "batch");
   refused("k", Shape(DType::kF32, {2, 12, 2, 8}), "f32[2,12,2,8]");
   refused("k", Shape(DType::kF32, {2, 13, 2, 6}), "head size");
   refused("do", Shape(DType::kF32, {2, 13, 4, 6}), "do f32[2,13,4,6]");
-  refused("sinks", Shape(DType::kF32, {4}), "sinks is not supported yet");
-  refused("mask", Shape(DType::kU8, {13, 13}), "mask is not supported yet");
-  refused("q_segment_ids", Shape(DType::kI32, {2, 13}), "q_segment_ids");
+  refused("sinks", Shape(DType::kF32, {3}), "sinks f32[3]");
+  refused("sinks", Shape(DType::kBF16, {4}), "sinks bf16[4]");
+  refused("mask", Shape(DType::kU8, {13, 13}), "does not use it");
+  refused("mask", Shape(DType::kF32, {13, 13}), "mask is f32[13,13]");
+  refused("q_segment_ids", Shape(DType::kI32, {2, 13}),
+          "without kv_segment_ids");
+  refused("kv_segment_ids", Shape(DType::kI32, {2, 13}),
+          "without q_segment_ids");
+  refused("q_segment_ids", Shape(DType::kI64, {2, 13}),
+          "q_segment_ids i64[2,13]");
+  refused("kv_segment_ids", Shape(DType::kI32, {2, 12}),
+          "kv_segment_ids i32[2,12]");
   refused("d0", Shape(DType::kF32, {2, 13, 4, 8}), "did you mean do?");
   write(tensors_of(small(Mask::causal()), DType::kF64));
   expect_refused({}, "kernel=reference");
+
+  Tensors bad = good;
+  bad["mask"] = HostArray(Shape(DType::kU8, {13, 12}));
+  write(bad);
+  expect_refused({"mask=dense"}, "12");
+  bad = good;
+  bad["q_segment_ids"] = HostArray(Shape(DType::kI32, {2, 13}));
+  bad["kv_segment_ids"] = HostArray(Shape(DType::kI32, {2, 13}));
+  bad["q_segment_ids"].data<std::int32_t>()[3] = -1;
+  write(bad);
+  expect_refused({}, "q_segment_ids holds -1");
+}
+
+TEST_F(AttentionCommandTest, TakesEveryFeature) {
+  Case c = small(Mask::full());
+  attention::ReferenceInputs& in = c.inputs;
+  in.soft_cap = 2.5;
+  in.sinks = {1, -1, 0.5, 2};
+  std::vector<std::uint8_t> visible;
+  for (std::int64_t i = 0; i < 13 * 13; ++i) visible.push_back(i % 5 != 0);
+  in.mask = [&](std::int64_t i, std::int64_t j) {
+    return j <= i + 2 && visible[static_cast<std::size_t>(i * 13 + j)] != 0;
+  };
+  for (std::int64_t i = 0; i < 26; ++i) {
+    in.query_segments.push_back(static_cast<std::int32_t>(i % 13 < 6 ? 1 : 2));
+  }
+  in.kv_segments = in.query_segments;
+  Tensors tensors = tensors_of(c, DType::kF32);
+  tensors["sinks"] =
+      HostArray::from<double>({4}, in.sinks).convert(DType::kF32);
+  tensors["mask"] = HostArray::from<std::uint8_t>({13, 13}, visible);
+  tensors["q_segment_ids"] =
+      HostArray::from<std::int32_t>({2, 13}, in.query_segments);
+  tensors["kv_segment_ids"] = tensors["q_segment_ids"];
+  write(tensors);
+  const ReferenceOutputs want = reference_attention(in);
+  const std::vector<std::string> words = {"mask=dense&causal:2",
+                                          "logit_soft_cap=2.5", "block_q=4"};
+  for (const std::vector<std::string>& how :
+       {std::vector<std::string>{"kernel=reference"},
+        {"context_parallel=4", "strategy=usp", "ulysses_size=2",
+         "layout=zigzag"},
+        {"context_parallel=3", "bidirectional=true", "layout=striped"}}) {
+    SCOPED_TRACE(how.front());
+    std::vector<std::string> all = words;
+    all.insert(all.end(), how.begin(), how.end());
+    ASSERT_EQ(run(all), 0) << error_;
+    expect_result(want, kForwardTolerance, kGradientTolerance);
+    EXPECT_LE(attention_error(values_of(SafetensorsFile(out()), "dsinks"),
+                              want.dsinks),
+              kGradientTolerance);
+  }
 }
 
 TEST_F(AttentionCommandTest, RefusesFilesByPath) {

@@ -78,17 +78,16 @@ Value used(Value weight, const ParameterInfo& info, DType dtype) {
 attention::AttendSettings attend_settings(const ModelContext& c,
                                           const mesh::Mesh& mesh) {
   attention::AttendSettings s;
-  s.strategy = c.attention.context_parallel_strategy ==
-                       attention::ContextStrategy::kAllGather
-                   ? attention::ContextStrategy::kAllGather
-                   : attention::ContextStrategy::kRing;
-  s.block_q = c.attention.sa_block_q;
-  s.block_kv = c.attention.sa_block_kv;
-  const mesh::PartitionSpec spec =
-      mesh::logical_to_spec({"activation_batch", "activation_kv_heads"},
-                            mesh::default_axis_rules(), mesh);
-  if (!spec.dims.empty()) s.batch_axes = spec.dims[0];
-  if (spec.dims.size() > 1) s.head_axes = spec.dims[1];
+  s.strategy = attention::strategy_of(c.attention.context_parallel_strategy);
+  s.blocks.block_q = c.attention.sa_block_q;
+  s.blocks.block_kv = c.attention.sa_block_kv;
+  const auto spec = [&](std::string_view heads) {
+    return mesh::logical_to_spec(
+        {"activation_batch", "activation_length", heads, "activation_kv"},
+        mesh::default_axis_rules(), mesh);
+  };
+  s.q_spec = spec("activation_heads");
+  s.kv_spec = spec("activation_kv_heads");
   return s;
 }
 
@@ -111,7 +110,9 @@ Value attend_projected(const ModelContext& c, Value x,
   const Value v = graph::checkpoint_name(
       project(w.value_EKD, "activation_kv_heads"), "value_proj");
   const Value out = graph::checkpoint_name(
-      attention::attend(q, k, v, attend_settings(c, x.graph->mesh())).out_BSHV,
+      attention::attend({q, k, v, {}, {}, {}},
+                        attend_settings(c, x.graph->mesh()))
+          .out_BSHV,
       "context");
   return residual_stream(
       graph::einsum("bshd,hde->bse", out, w.out_HDE, precision));

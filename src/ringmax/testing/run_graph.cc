@@ -12,18 +12,21 @@ const pjrt::Client& cpu_client() {
 }
 
 namespace {
-pjrt::CompileOptions options_for(const graph::Graph& graph) {
+pjrt::CompileOptions options_for(const graph::Graph& graph, Compile how) {
   pjrt::CompileOptions options;
   options.num_partitions = graph.mesh().device_count();
   pjrt::set_cpu_collective_timeouts(options, 1);
+  if (how == Compile::kQuick) {
+    options.overrides["xla_backend_optimization_level"] = std::int64_t{0};
+  }
   return options;
 }
 }  // namespace
 
-CompiledGraph::CompiledGraph(const graph::Graph& graph)
+CompiledGraph::CompiledGraph(const graph::Graph& graph, Compile how)
     : graph_(graph),
       program_(graph, cpu_client().compile(graph::print_stablehlo(graph),
-                                           options_for(graph))) {}
+                                           options_for(graph, how))) {}
 
 std::vector<HostArray> CompiledGraph::run(
     const std::vector<HostArray>& arguments) const {

@@ -15,9 +15,14 @@ namespace ringmax::testing {
 // One client for the whole test binary.
 const pjrt::Client& cpu_client();
 
+// kQuick leaves out LLVM's optimisations: half the time to compile, for
+// programs that run once on small shapes.
+enum class Compile { kAsUsers, kQuick };
+
 class CompiledGraph {
  public:
-  explicit CompiledGraph(const graph::Graph& graph);
+  explicit CompiledGraph(const graph::Graph& graph,
+                         Compile how = Compile::kAsUsers);
   std::vector<HostArray> run(const std::vector<HostArray>& arguments) const;
 
  private:

@@ -34,7 +34,8 @@ g::Value padded(g::Value x, std::int64_t dim, std::int64_t size, double fill) {
 }
 
 // The kernels' view of a request: lengths padded, blocks chosen.
-KernelSpec spec_of(const KernelRequest& r) {
+KernelSpec spec_of(const KernelRequest& r,
+                   const KernelRequest::BlockLengths& blocks) {
   KernelSpec s;
   s.mask = r.mask;
   s.scale = r.scale;
@@ -47,9 +48,8 @@ KernelSpec spec_of(const KernelRequest& r) {
   s.dtype = r.dtype;
   s.segments = r.segments;
   s.tile = r.tile;
-  s.block_q =
-      std::min(round_up(r.block_q, kLanes), round_up(r.queries, kLanes));
-  s.block_kv = std::min(round_up(r.block_kv, kLanes), round_up(r.keys, kLanes));
+  s.block_q = std::min(round_up(blocks.q, kLanes), round_up(r.queries, kLanes));
+  s.block_kv = std::min(round_up(blocks.kv, kLanes), round_up(r.keys, kLanes));
   s.keys_at_once = largest_divisor(s.block_kv, 512);
   s.triangle_keys_at_once = largest_divisor(s.block_kv, 256);
   s.queries = round_up(r.queries, s.block_q);
@@ -109,7 +109,7 @@ KernelPartial splash_forward(const KernelRequest& request,
                              const KernelOperands& operands,
                              const Caller& caller) {
   g::Scope scope(*operands.q_BKGSD.graph, "splash_forward");
-  const KernelSpec s = spec_of(request);
+  const KernelSpec s = spec_of(request, request.forward_blocks);
   const SlotData slots = padded_slots(s, operands);
   const BlockList list = list_of(s, slots);
   g::Values inputs = {list.length, list.entries};
@@ -128,8 +128,11 @@ KernelPartial splash_forward(const KernelRequest& request,
     const g::Value x = g::slice_dim(results[1], 1, row, row + 1);
     return g::reshape(g::slice_dim(x, 2, 0, request.queries), rows);
   };
+  const g::Value lse = statistic(0);
+  const g::Value max = statistic(1);
   return {g::reshape(g::slice_dim(results[0], 1, 0, request.queries), wide),
-          statistic(0), statistic(1)};
+          g::select(g::is_finite(max), g::exp(lse - max), g::zeros_like(max)),
+          max};
 }
 
 KernelGradients splash_backward(const KernelRequest& request,
@@ -139,7 +142,7 @@ KernelGradients splash_backward(const KernelRequest& request,
                                 const KernelGradients& so_far,
                                 const Caller& caller) {
   g::Scope scope(*operands.q_BKGSD.graph, "splash_backward");
-  const KernelSpec s = spec_of(request);
+  const KernelSpec s = spec_of(request, request.backward_blocks);
   const SlotData slots = padded_slots(s, operands);
   const BlockList list =
       repeat_list(list_of(s, slots), s.lists(), s.groups, s.query_blocks());

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ringmax/attention/partial.h"
 #include "ringmax/attention/splash/splash.h"
 #include "ringmax/attention/testing/cases.h"
 #include "ringmax/graph/ops.h"
@@ -100,7 +101,7 @@ struct CaseProgram {
     };
     const KernelPartial partial = splash_forward(r, o, caller);
     outputs = {{"out", partial.out_BKGSV},
-               {"lse", partial.lse_BKGS},
+               {"lse", log_sum_exp(partial)},
                {"max_logits", partial.max_BKGS}};
     if (!in.dout.empty()) {
       const g::Value dout = g::reshape(
@@ -109,7 +110,7 @@ struct CaseProgram {
           {in.batch, r.kv_heads, r.groups, in.queries, in.value_dim});
       const g::Value delta = g::reduce_sum(partial.out_BKGSV * dout, {4});
       // As attend() does for rows that see nothing.
-      const g::Value lse = partial.lse_BKGS;
+      const g::Value lse = log_sum_exp(partial);
       const g::Value seen = g::is_finite(lse);
       const g::Value zero = g::zeros_like(lse);
       const g::Value clean_dout =

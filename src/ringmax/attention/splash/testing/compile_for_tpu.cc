@@ -1,5 +1,6 @@
 #include "ringmax/attention/splash/testing/compile_for_tpu.h"
 
+#include "ringmax/attention/partial.h"
 #include "ringmax/attention/splash/backend.h"
 #include "ringmax/base/error.h"
 #include "ringmax/graph/print.h"
@@ -47,7 +48,7 @@ std::string compile_for_tpu(const std::string& topology,
   if (r.tile) o.tile_ST = parameter("t", DType::kBool, {r.queries, r.keys});
   const KernelPartial partial = mosaic_backend().forward(r, o);
   g.result("out", partial.out_BKGSV);
-  g.result("lse", partial.lse_BKGS);
+  g.result("lse", log_sum_exp(partial));
   g.result("max", partial.max_BKGS);
   const KernelGradients so_far = {
       parameter("dq", DType::kF32, wide(rows, r.head_dim)),
