@@ -90,6 +90,15 @@ NamedValues from_c_values(const PJRT_NamedValue* values, std::size_t count);
 // Views into `values`, which must outlive the result.
 std::vector<PJRT_NamedValue> to_c_values(const NamedValues& values);
 
+// A newer plugin has extensions beyond our header's enumeration, and to read
+// one of those as the enumeration is undefined.
+inline int extension_type(const PJRT_Extension_Base& extension) {
+  static_assert(sizeof(extension.type) == sizeof(int));
+  int type = 0;
+  std::memcpy(&type, &extension.type, sizeof(type));
+  return type;
+}
+
 inline std::string to_string(const char* text, std::size_t size) {
   return text == nullptr ? std::string() : std::string(text, size);
 }

@@ -30,7 +30,7 @@ struct FfiExtension {
 const FfiExtension* find_extension(const Api& api) {
   for (const PJRT_Extension_Base* e = api.table()->extension_start;
        e != nullptr; e = e->next) {
-    if (e->type == PJRT_Extension_Type_FFI &&
+    if (extension_type(*e) == PJRT_Extension_Type_FFI &&
         e->struct_size >= sizeof(FfiExtension)) {
       return reinterpret_cast<const FfiExtension*>(e);
     }

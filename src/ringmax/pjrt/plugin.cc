@@ -143,7 +143,7 @@ std::vector<int> Plugin::extensions() const {
   std::vector<int> types;
   for (const PJRT_Extension_Base* extension = api_->table()->extension_start;
        extension != nullptr; extension = extension->next) {
-    types.push_back(static_cast<int>(extension->type));
+    types.push_back(extension_type(*extension));
   }
   std::sort(types.begin(), types.end());
   return types;
