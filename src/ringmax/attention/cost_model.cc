@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "ringmax/attention/ring_schedule.h"
 #include "ringmax/base/error.h"
@@ -151,13 +152,12 @@ void add_ring(const CostCase& c, std::int64_t size, double q_heads,
     const double payload = kv_bytes(c, tokens, kv_heads, element_bytes(c));
     const double gradient = kv_bytes(c, tokens, kv_heads, 4);
     for (std::int64_t d = 0; d < size; ++d) {
-      const MaskInfo info(c.mask, ring.queries, ring.keys, c.blocks, d,
-                          track.key_slots);
+      const std::vector<std::int64_t> blocks = count_active_blocks(
+          c.mask, ring.queries, ring.keys, c.blocks, d, track.key_slots);
       for (std::size_t i = 0; i < track.steps.size(); ++i) {
-        load.compute[i][static_cast<std::size_t>(d)] += compute_s(
-            c, speeds,
-            static_cast<double>(info.active_blocks(track.steps[i].shift)),
-            q_heads);
+        const auto shift = static_cast<std::size_t>(track.steps[i].shift);
+        load.compute[i][static_cast<std::size_t>(d)] +=
+            compute_s(c, speeds, static_cast<double>(blocks[shift]), q_heads);
       }
     }
     for (std::size_t i = 0; i < track.steps.size(); ++i) {
@@ -209,10 +209,10 @@ void add_all_gather(const CostCase& c, const Speeds& speeds,
   const Layout keys(c.layout, c.keys, c.devices);
   double slowest = 0;
   for (std::int64_t d = 0; d < c.devices; ++d) {
-    const MaskInfo info(c.mask, queries, keys, c.blocks, d);
     double blocks = 0;
-    for (const std::int64_t shift : info.shifts()) {
-      blocks += static_cast<double>(info.active_blocks(shift));
+    for (const std::int64_t n :
+         count_active_blocks(c.mask, queries, keys, c.blocks, d)) {
+      blocks += static_cast<double>(n);
     }
     slowest = std::max(slowest, blocks);
   }
@@ -317,6 +317,17 @@ void check(const CostCase& c) {
   }
 }
 
+// The same with blocks as long as they must be for their rows, over all ring
+// steps, to be counted in a second: of no weight for sequences so long.
+CostCase countable(CostCase c) {
+  constexpr std::int64_t kMostRows = 1 << 22;
+  const auto rows = [&] { return c.queries / c.blocks.q * c.devices; };
+  while (rows() > kMostRows && c.blocks.q < c.queries / c.devices) {
+    c.blocks = {2 * c.blocks.q, 2 * c.blocks.kv};
+  }
+  return c;
+}
+
 std::string bytes_text(std::int64_t bytes) {
   const auto value = static_cast<double>(bytes);
   if (value >= 1e9) return fmt::format("{:.2f} GB", value / 1e9);
@@ -332,9 +343,10 @@ std::string time_text(double seconds) {
 
 }  // namespace
 
-StrategyEstimate estimate_strategy(Strategy strategy, const CostCase& c,
+StrategyEstimate estimate_strategy(Strategy strategy, const CostCase& asked,
                                    const hw::Target& target) {
-  check(c);
+  check(asked);
+  const CostCase c = countable(asked);
   RINGMAX_CHECK(strategy != Strategy::kAuto);
   StrategyEstimate out;
   out.strategy = strategy;
@@ -437,10 +449,15 @@ BlockSizes choose_blocks(const CostCase& c, const hw::Target& target) {
                2 * b.kv * width * each + 2 * b.q * b.kv * 4 <=
            room;
   };
-  BlockSizes best{128, 128};
+  // Shards so long that counting small blocks takes seconds get large ones.
+  constexpr std::int64_t kMostRows = 1 << 18;
+  const std::int64_t rows = queries.shard_tokens() / 128 * ring;
+  const std::int64_t least_size = rows > kMostRows ? 2048 : 128;
+  const std::set<std::int64_t> sample = {0, ring / 2, ring - 1};
+  BlockSizes best{least_size, least_size};
   double least = std::numeric_limits<double>::infinity();
-  for (std::int64_t q = 128; q <= 2048; q *= 2) {
-    for (std::int64_t kv = 128; kv <= 2048; kv *= 2) {
+  for (std::int64_t q = least_size; q <= 2048; q *= 2) {
+    for (std::int64_t kv = least_size; kv <= 2048; kv *= 2) {
       const BlockSizes blocks{q, kv};
       // Longer than the next power of two is padding.
       if ((q > 128 && q >= 2 * queries.shard_tokens()) ||
@@ -448,10 +465,10 @@ BlockSizes choose_blocks(const CostCase& c, const hw::Target& target) {
         continue;
       }
       double active = 0;
-      for (std::int64_t d : {std::int64_t{0}, ring / 2, ring - 1}) {
-        const MaskInfo info(c.mask, queries, keys, blocks, d);
-        for (const std::int64_t shift : info.shifts()) {
-          active += static_cast<double>(info.active_blocks(shift));
+      for (const std::int64_t d : sample) {
+        for (const std::int64_t n :
+             count_active_blocks(c.mask, queries, keys, blocks, d)) {
+          active += static_cast<double>(n);
         }
       }
       const double time = active * block_s(c, blocks, speeds);

@@ -51,6 +51,12 @@ PositionRange all_slots(const Layout& layout) {
   return {0, layout.shard_tokens()};
 }
 
+std::vector<std::int64_t> all_shifts(const Layout& keys) {
+  std::vector<std::int64_t> shifts(static_cast<std::size_t>(keys.shards()));
+  std::iota(shifts.begin(), shifts.end(), 0);
+  return shifts;
+}
+
 std::int64_t check_device(std::int64_t device, const Layout& queries,
                           const Layout& keys, BlockSizes blocks) {
   if (blocks.q < 1 || blocks.kv < 1) {
@@ -76,7 +82,8 @@ std::int64_t check_device(std::int64_t device, const Layout& queries,
 // Finds the spans of one device's rows, step by step.
 class MaskInfo::Builder {
  public:
-  explicit Builder(const MaskInfo& info) : info_(info), table_(info.mask_) {
+  Builder(const MaskInfo& info, Contents contents)
+      : info_(info), contents_(contents), table_(info.mask_) {
     const std::vector<SlotRun> runs =
         info.queries_.real_slots(info.device_, all_slots(info.queries_));
     rows_.resize(static_cast<std::size_t>(info.query_blocks()));
@@ -156,7 +163,9 @@ class MaskInfo::Builder {
           add(next, next + 1, -1);
         } else if (visible > 0) {
           add(next, next + 1,
-              table_.add(info_.blocks_.q, row.parts, key_parts_));
+              contents_ == Contents::kCountsOnly
+                  ? 0
+                  : table_.add(info_.blocks_.q, row.parts, key_parts_));
         }
         ++next;
       }
@@ -164,6 +173,7 @@ class MaskInfo::Builder {
   }
 
   const MaskInfo& info_;
+  Contents contents_;
   std::vector<Row> rows_;
   PartialBlockTable table_;
   std::vector<BlockPart> key_parts_;  // scratch
@@ -172,7 +182,7 @@ class MaskInfo::Builder {
 MaskInfo::MaskInfo(const Mask& mask, const Layout& queries, const Layout& keys,
                    BlockSizes blocks, std::int64_t device,
                    PositionRange key_slots,
-                   const std::vector<std::int64_t>& shifts)
+                   const std::vector<std::int64_t>& shifts, Contents contents)
     : mask_(mask),
       queries_(queries),
       keys_(keys),
@@ -184,7 +194,7 @@ MaskInfo::MaskInfo(const Mask& mask, const Layout& queries, const Layout& keys,
                  key_slots_.begin, key_slots_.end, keys.shard_tokens());
   }
   mask.check_shape(queries.tokens(), keys.tokens());
-  Builder builder(*this);
+  Builder builder(*this, contents);
   steps_.reserve(shifts.size());
   for (const std::int64_t shift : shifts) {
     if (shift < 0 || shift >= ring_size()) {
@@ -199,12 +209,8 @@ MaskInfo::MaskInfo(const Mask& mask, const Layout& queries, const Layout& keys,
 MaskInfo::MaskInfo(const Mask& mask, const Layout& queries, const Layout& keys,
                    BlockSizes blocks, std::int64_t device,
                    PositionRange key_slots)
-    : MaskInfo(mask, queries, keys, blocks, device, key_slots, [&] {
-        std::vector<std::int64_t> shifts(
-            static_cast<std::size_t>(keys.shards()));
-        std::iota(shifts.begin(), shifts.end(), 0);
-        return shifts;
-      }()) {}
+    : MaskInfo(mask, queries, keys, blocks, device, key_slots,
+               all_shifts(keys)) {}
 
 MaskInfo MaskInfo::of_step(const Mask& mask, const Layout& queries,
                            const Layout& keys, BlockSizes blocks,
@@ -353,6 +359,21 @@ std::int64_t MaskInfo::memory_bytes() const {
     }
   }
   return static_cast<std::int64_t>(bytes);
+}
+
+std::vector<std::int64_t> count_active_blocks(
+    const Mask& mask, const Layout& queries, const Layout& keys,
+    BlockSizes blocks, std::int64_t device, PositionRange key_slots) {
+  const MaskInfo info(mask, queries, keys, blocks, device, key_slots,
+                      all_shifts(keys), MaskInfo::Contents::kCountsOnly);
+  std::vector<std::int64_t> counts;
+  for (const MaskInfo::Step& step : info.steps_) {
+    std::int64_t& count = counts.emplace_back(0);
+    for (const MaskInfo::Span& span : step.spans) {
+      count += span.end - span.begin;
+    }
+  }
+  return counts;
 }
 
 bool operator==(const MaskInfo& a, const MaskInfo& b) {

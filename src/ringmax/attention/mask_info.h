@@ -102,6 +102,9 @@ class MaskInfo {
   std::int64_t memory_bytes() const;
 
   friend bool operator==(const MaskInfo& a, const MaskInfo& b);
+  friend std::vector<std::int64_t> count_active_blocks(
+      const Mask& mask, const Layout& queries, const Layout& keys,
+      BlockSizes blocks, std::int64_t device, PositionRange key_slots);
 
  private:
   // Blocks [begin, end) of a row, alike: full (partial -1) or one partial
@@ -120,9 +123,11 @@ class MaskInfo {
   };
   class Builder;
 
+  enum class Contents : std::uint8_t { kWhole, kCountsOnly };
   MaskInfo(const Mask& mask, const Layout& queries, const Layout& keys,
            BlockSizes blocks, std::int64_t device, PositionRange key_slots,
-           const std::vector<std::int64_t>& shifts);
+           const std::vector<std::int64_t>& shifts,
+           Contents contents = Contents::kWhole);
   const Step& step(std::int64_t shift, std::int64_t ring_size) const;
 
   Mask mask_;
@@ -134,6 +139,12 @@ class MaskInfo {
   std::vector<Step> steps_;
   std::vector<PartialBlock> partial_;
 };
+
+// active_blocks of every shift, 0 to R - 1, of the MaskInfo of these arguments:
+// cheaper, without the contents of partial blocks.
+std::vector<std::int64_t> count_active_blocks(
+    const Mask& mask, const Layout& queries, const Layout& keys,
+    BlockSizes blocks, std::int64_t device, PositionRange key_slots = {});
 
 }  // namespace ringmax::attention
 

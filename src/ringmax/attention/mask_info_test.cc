@@ -171,8 +171,12 @@ TEST(MaskInfo, AgreesWithEveryPairOfSlots) {
       SCOPED_TRACE(fmt::format("device {}", device));
       const MaskInfo info(s.mask, s.queries, s.keys, s.blocks, device,
                           s.key_slots);
+      const std::vector<std::int64_t> counts = count_active_blocks(
+          s.mask, s.queries, s.keys, s.blocks, device, s.key_slots);
       for (const std::int64_t shift : info.shifts()) {
         SCOPED_TRACE(fmt::format("shift {}", shift));
+        ASSERT_EQ(counts[static_cast<std::size_t>(shift)],
+                  info.active_blocks(shift));
         check_walk(s, info, shift, WalkOrder::kByQuery);
         check_walk(s, info, shift, WalkOrder::kByKey);
         if (Test::HasFatalFailure()) return;
@@ -238,6 +242,26 @@ TEST(MaskInfo, ACausalDiagonalIsOneBlock) {
                 .partial_blocks()
                 .size(),
             2U);
+}
+
+// Blocks of the slowest device over the mean, which is what its time is.
+TEST(MaskInfo, ZigzagBalancesBlocks) {
+  const auto max_over_mean = [](LayoutKind kind) {
+    const Layout layout(kind, 65536, 8);
+    std::int64_t total = 0;
+    std::int64_t most = 0;
+    for (std::int64_t device = 0; device < 8; ++device) {
+      const MaskInfo info(Mask::causal(), layout, layout, {512, 512}, device);
+      std::int64_t blocks = 0;
+      for (std::int64_t s : info.shifts()) blocks += info.active_blocks(s);
+      total += blocks;
+      most = std::max(most, blocks);
+    }
+    return 8.0 * static_cast<double>(most) / static_cast<double>(total);
+  };
+  EXPECT_LE(max_over_mean(LayoutKind::kZigzag), 1.01);
+  EXPECT_LE(max_over_mean(LayoutKind::kStriped), 1.01);
+  EXPECT_NEAR(max_over_mean(LayoutKind::kContiguous), 1.87, 0.01);
 }
 
 // A small one, spelled out: 8 tokens on 2 devices, blocks of 2.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 namespace ringmax::attention {
@@ -258,6 +259,43 @@ std::int64_t area(std::int64_t begin, std::int64_t end, const RowInterval& x) {
   return rows * of_first + slope * (rows * (rows - 1) / 2);
 }
 
+// Rows of a chunked mask by their chunks; the cost is theirs.
+std::int64_t count_chunks(const Mask& mask, Tile tile, std::int64_t begin,
+                          std::int64_t end) {
+  if (begin >= end) return 0;
+  std::int64_t seen = 0;
+  tile.query += begin * tile.stride;
+  tile.rows = end - begin;
+  law_pieces(mask, tile,
+             [&](std::int64_t from, std::int64_t to, const RowInterval& x) {
+               seen += area(from, to, x);
+             });
+  return seen;
+}
+
+// A chunked mask at the cost of a few chunks: those that the tile's keys cut
+// are counted by themselves, the whole ones between them repeat.
+std::int64_t count_chunked(const Mask& mask, const Tile& t) {
+  const std::int64_t chunk = mask.chunk();
+  const std::int64_t last_key = t.key + (t.columns - 1) * t.stride;
+  const auto row_at = [&](std::int64_t position) {
+    return std::clamp<std::int64_t>(ceil_div(position - t.query, t.stride), 0,
+                                    t.rows);
+  };
+  const std::int64_t first = row_at(t.key / chunk * chunk);
+  const std::int64_t whole = row_at(ceil_div(t.key, chunk) * chunk);
+  const std::int64_t past = std::max(whole, row_at(last_key + 1));
+  const std::int64_t end =
+      std::max(past, row_at((last_key / chunk + 1) * chunk));
+  const std::int64_t period = chunk / std::gcd(chunk, t.stride);
+  const std::int64_t periods = (past - whole) / period;
+  return count_chunks(mask, t, first, whole) +
+         (periods == 0
+              ? 0
+              : periods * count_chunks(mask, t, whole, whole + period)) +
+         count_chunks(mask, t, whole + periods * period, end);
+}
+
 }  // namespace
 
 std::vector<RowPiece> joined_pieces(std::vector<RowPiece> pieces) {
@@ -296,6 +334,7 @@ std::int64_t count_tile(const Mask& mask, const Tile& tile) {
     return mask.dense()->count({tile.query, tile.stride, tile.rows},
                                {tile.key, tile.stride, tile.columns});
   }
+  if (mask.kind() == Mask::Kind::kChunked) return count_chunked(mask, tile);
   if (is_law(mask)) {
     law_pieces(mask, tile,
                [&](std::int64_t begin, std::int64_t end, const RowInterval& x) {

@@ -150,6 +150,23 @@ TEST(Mask, ClassifiesAndCountsStrides) {
   }
 }
 
+// Whole chunks repeat: cut ones at either end, strides that share factors.
+TEST(Mask, CountsManyChunks) {
+  std::mt19937_64 random(57721);
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
+  };
+  for (int round = 0; round < 2000; ++round) {
+    const std::int64_t stride = 1 + below(8);
+    check(Mask::chunked(1 + below(12)), {below(40), stride, below(90)},
+          {below(60), stride, below(90)});
+    if (Test::HasFatalFailure()) return;
+  }
+  // Chunks of 3 over 3 * 10^8 tokens, 6 pairs each, without a loop over them.
+  constexpr PositionRange kAll{0, 300'000'000};
+  EXPECT_EQ(Mask::chunked(3).count(kAll, kAll), 600'000'000);
+}
+
 TEST(Mask, RandomRectanglesOfRandomMasks) {
   std::mt19937_64 random(20240607);
   const auto below = [&](std::int64_t n) {

@@ -29,9 +29,11 @@ std::int64_t visible_pairs(const Mask& mask, const Runs& queries,
   std::int64_t pairs = 0;
   for (const PositionRun& q : queries) {
     const PositionRange hull = mask.key_hull(q);
+    const PositionRange core = mask.key_core(q);
     for (const PositionRun& k : keys) {
       if (k.last() < hull.begin || k.first >= hull.end) continue;
-      pairs += mask.count(q, k);
+      const bool whole = core.begin <= k.first && k.last() < core.end;
+      pairs += whole ? q.count * k.count : mask.count(q, k);
     }
   }
   return pairs;

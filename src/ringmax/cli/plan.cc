@@ -27,6 +27,50 @@ std::int64_t bytes_of(const BlockWalk& walk) {
   return walk.visits() * kEach;
 }
 
+// More visits than this are not spelled out: no kernel would take them.
+constexpr std::int64_t kMostVisits = std::int64_t{1} << 26;
+// Blocks of chunks fall into pieces chunk by chunk.
+constexpr std::int64_t kMostChunks = std::int64_t{1} << 16;
+
+std::int64_t smallest_chunk(const attention::Mask& mask) {
+  std::int64_t least = mask.chunk();
+  for (const attention::Mask& operand : mask.operands()) {
+    const std::int64_t chunk = smallest_chunk(operand);
+    if (chunk > 0 && (least == 0 || chunk < least)) least = chunk;
+  }
+  return least;
+}
+
+void check_size(const CostCase& c) {
+  const std::int64_t chunk = smallest_chunk(c.mask);
+  if (chunk > 0 && c.queries / chunk > kMostChunks) {
+    fail_invalid(
+        "mask={}: {} tokens have {} chunks of {}; a combination is planned "
+        "with "
+        "at most {}",
+        c.mask.to_string(), c.queries, c.queries / chunk, chunk, kMostChunks);
+  }
+  const std::int64_t rows =
+      c.blocks.q == 0 ? 1 : c.queries / c.devices / c.blocks.q;
+  const std::int64_t columns =
+      c.blocks.kv == 0 ? 1 : c.keys / c.devices / c.blocks.kv;
+  if (rows > kMostVisits / std::max<std::int64_t>(columns, 1)) {
+    fail_invalid(
+        "block_q={} and block_kv={} cut a shard of {} queries and {} keys into "
+        "{} x {} blocks, too many to plan; larger blocks are valid",
+        c.blocks.q, c.blocks.kv, c.queries / c.devices, c.keys / c.devices,
+        rows, columns);
+  }
+}
+
+std::int64_t visits_of(const MaskInfo& info) {
+  std::int64_t visits = 0;
+  for (const std::int64_t shift : info.shifts()) {
+    visits += info.active_blocks(shift);
+  }
+  return visits;
+}
+
 // Metadata of one device, as its kernels take it.
 void measure_mask_info(Plan& plan) {
   const CostCase& c = plan.settings.what;
@@ -41,6 +85,7 @@ void measure_mask_info(Plan& plan) {
       const MaskInfo info(c.mask, plan.queries, plan.keys, c.blocks, device,
                           track.key_slots);
       bytes += info.memory_bytes();
+      if (visits_of(info) > kMostVisits) continue;
       for (const std::int64_t shift : info.shifts()) {
         for (const WalkOrder order : {WalkOrder::kByQuery, WalkOrder::kByKey}) {
           bytes += bytes_of(info.walk(shift, order, info.ring_size()));
@@ -81,6 +126,7 @@ Plan make_plan(const PlanSettings& settings) {
   Plan plan;
   plan.settings = settings;
   CostCase& c = plan.settings.what;
+  check_size(c);
   if (c.blocks.q == 0 || c.blocks.kv == 0) {
     const BlockSizes chosen = attention::choose_blocks(c, settings.target);
     if (c.blocks.q == 0) c.blocks.q = chosen.q;
@@ -123,18 +169,13 @@ std::string plan_json(const Plan& plan) {
       for (const std::int64_t d : step.active_devices()) {
         pairs.push_back(step.pairs[static_cast<std::size_t>(d)]);
       }
-      json sends = json::array();
-      if (plan.is_ring()) {
-        for (const auto& [source, target] : step.source_target_pairs) {
-          sends.push_back({source, target});
-        }
-      }
       steps.push_back({{"shift", step.shift},
                        {"active_devices", step.active_devices()},
                        {"pairs", std::move(pairs)},
                        {"direction", track.direction},
                        {"hop", plan.is_ring() ? step.hop : 0},
-                       {"sends", std::move(sends)}});
+                       {"transfers",
+                        plan.is_ring() ? step.source_target_pairs.size() : 0}});
     }
   }
   json estimates = json::array();
@@ -169,7 +210,13 @@ std::string plan_json(const Plan& plan) {
       {"mask_info_bytes", plan.mask_info_bytes},
       {"estimates", std::move(estimates)},
   };
-  return out.dump(2) + "\n";
+  // A key a line.
+  std::string text;
+  for (const auto& [key, value] : out.items()) {
+    text += fmt::format("{}  {}: {}", text.empty() ? "{\n" : ",\n",
+                        json(key).dump(), value.dump());
+  }
+  return text + "\n}\n";
 }
 
 std::string plan_text(const Plan& plan) {

@@ -34,7 +34,8 @@ struct Plan {
   double max_over_mean = 1;
   std::int64_t ring_steps_sent = 0;
   // MaskInfo of the busiest device for all ring steps, with the arrays of both
-  // walks: the best of a few tries, and what it all occupies.
+  // walks: the best of a few tries, and what it all occupies. Without the
+  // arrays where they would be larger than any kernel takes.
   double mask_info_build_s = 0;
   std::int64_t mask_info_bytes = 0;
 

@@ -24,7 +24,7 @@ using attention::LayoutKind;
 using attention::Mask;
 using attention::Strategy;
 
-constexpr std::int64_t kMostDevices = 4096;
+constexpr std::int64_t kMostDevices = 1024;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
 
 // The settings of `ringmax attention`, for what a model's settings do not say

@@ -124,6 +124,9 @@ TEST_F(PlanCommandTest, NeedsNoDevices) {
   EXPECT_EQ(million["ring_steps_sent"], 63);
   EXPECT_LT(million["mask_info_bytes"], 64 << 20);
   EXPECT_LT(read_file(path("plan.svg")).size(), std::size_t{2} << 20);
+  // A billion on one.
+  EXPECT_EQ(json("mask=causal seq=1000000000")["pairs_per_device"][0],
+            std::int64_t{500'000'000} * 1'000'000'001);
 }
 
 TEST_F(PlanCommandTest, DrawsPictures) {
@@ -168,6 +171,9 @@ TEST_F(PlanCommandTest, RefusesWhatCannotBe) {
       {"heads=4 kv_heads=3", "kv heads"},
       {"block_q=0", "block_q"},
       {"topology=v9-8", "v9-8"},
+      {"mask=chunked:1|local:5,0 seq=1000000000", "chunks of 1"},
+      {"mask=chunked:100 seq=1000000000", "chunks of 100"},
+      {"block_q=1 block_kv=1 seq=1000000", "block_q=1"},
       {"bidirectional=perhaps", "bidirectional"},
       {"no_such_setting=1", "no_such_setting"},
       {"max_target_length=-5", "max_target_length"},
