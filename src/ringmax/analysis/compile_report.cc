@@ -57,7 +57,7 @@ std::size_t CompileReport::hidden_rotations() const {
 
 CompileReport make_compile_report(const CompileFacts& facts,
                                   std::string_view optimized,
-                                  const EstimateSettings& settings) {
+                                  const std::string& llo_directory) {
   const HloModule module = decode_hlo(optimized);
   const HloCounts counts(module);
   const hw::Topology& topology = facts.target.topology;
@@ -67,6 +67,18 @@ CompileReport make_compile_report(const CompileFacts& facts,
   report.collectives = collectives(module, counts, topology, facts.places);
   report.rotations = rotations(module, counts, topology, facts.places);
   report.kernels = kernels(module, counts);
+  EstimateSettings settings;
+  if (!llo_directory.empty()) {
+    for (const KernelRow& kernel : report.kernels) {
+      for (const std::string& instruction : kernel.instructions) {
+        const auto found = find_kernel_cycles(llo_directory, instruction);
+        if (!found || found->stretches.empty()) continue;
+        report.cycles[kernel.name] = *found;
+        settings.measured_utilisation[kernel.name] = found->utilisation();
+        break;
+      }
+    }
+  }
   double flops = counts.matmul_flops();
   for (const KernelRow& kernel : report.kernels) {
     flops += kernel.calls * kernel.flops;
@@ -114,10 +126,17 @@ nlohmann::json to_json(const CompileReport& report) {
   }
   nlohmann::json kernels = nlohmann::json::array();
   for (const KernelRow& row : report.kernels) {
-    kernels.push_back({{"name", row.name},
-                       {"calls", row.calls},
-                       {"flops_per_call", row.flops},
-                       {"bytes_per_call", row.bytes}});
+    nlohmann::json entry = {{"name", row.name},
+                            {"calls", row.calls},
+                            {"flops_per_call", row.flops},
+                            {"bytes_per_call", row.bytes}};
+    const auto cycles = report.cycles.find(row.name);
+    if (cycles != report.cycles.end()) {
+      entry["useful_mxu"] = cycles->second.utilisation();
+      entry["overhead_cycles_per_step"] = cycles->second.overhead;
+      entry["spills"] = cycles->second.spills;
+    }
+    kernels.push_back(std::move(entry));
   }
   return {
       {"topology", facts.topology},
@@ -190,8 +209,17 @@ std::string to_text(const CompileReport& report) {
   if (!report.rotations.empty()) rotation_lines(report, out);
   if (!report.kernels.empty()) out += "kernels\n";
   for (const KernelRow& row : report.kernels) {
-    out += fmt::format("  {:<40}{:>6.0f} calls  {:.2f} TFLOP a call\n",
-                       row.name, row.calls, row.flops / 1e12);
+    out += fmt::format("  {:<24}{:>6.0f} calls  {:.3f} TFLOP a call", row.name,
+                       row.calls, row.flops / 1e12);
+    const auto cycles = report.cycles.find(row.name);
+    if (cycles != report.cycles.end()) {
+      out += fmt::format(
+          "  matrix units {:.1f}% busy on full blocks, {} cycles a grid step "
+          "beside them, {} spills",
+          100 * cycles->second.utilisation(), cycles->second.overhead,
+          cycles->second.spills);
+    }
+    out += "\n";
   }
   out += fmt::format(
       "work         {:.1f} TFLOP of the model a step (attention {:.1f}), "

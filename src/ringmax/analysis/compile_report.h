@@ -4,11 +4,14 @@
 #define RINGMAX_ANALYSIS_COMPILE_REPORT_H_
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ringmax/analysis/hlo_collectives.h"
+#include "ringmax/analysis/kernel_cycles.h"
 #include "ringmax/analysis/step_estimate.h"
 #include "ringmax/hw/target.h"
 
@@ -47,6 +50,8 @@ struct CompileReport {
   std::vector<CollectiveRow> collectives;
   std::vector<Rotation> rotations;
   std::vector<KernelRow> kernels;
+  // By kernel, where static cycles were asked for.
+  std::map<std::string, KernelCycles> cycles;
   double executed_flops = 0;  // products and kernels, all devices
   StepEstimate estimate;
   double estimated_mfu = 0;
@@ -54,10 +59,11 @@ struct CompileReport {
   std::size_t hidden_rotations() const;
 };
 
-// `optimized` is the plugin's bytes of the program.
+// `optimized` is the plugin's bytes of the program; `llo_directory` is where
+// libtpu dumped its schedules, empty for none.
 CompileReport make_compile_report(const CompileFacts& facts,
                                   std::string_view optimized,
-                                  const EstimateSettings& settings = {});
+                                  const std::string& llo_directory = "");
 
 nlohmann::json to_json(const CompileReport& report);
 nlohmann::json to_json(const HbmUse& hbm);

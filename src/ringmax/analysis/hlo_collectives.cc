@@ -246,6 +246,7 @@ std::vector<KernelRow> kernels(const HloModule& module,
       row.bytes =
           (row.bytes * row.calls + cost.bytes * times) / (row.calls + times);
       row.calls += times;
+      row.instructions.push_back(i.name);
     }
   }
   std::vector<KernelRow> result;

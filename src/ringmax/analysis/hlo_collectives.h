@@ -74,6 +74,7 @@ struct KernelRow {
   // Of one call, as its cost estimate says; 0 without one.
   double flops = 0;
   double bytes = 0;
+  std::vector<std::string> instructions;
 };
 // Mosaic kernels only, by name.
 std::vector<KernelRow> kernels(const HloModule& module,

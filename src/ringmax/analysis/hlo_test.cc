@@ -290,8 +290,8 @@ TEST(StepEstimateTest, WhatIsHiddenCostsNothingWhatIsNotIsWaitedFor) {
   EXPECT_NEAR(estimate.seconds,
               estimate.kernels_s + estimate.compute_s + estimate.exposed_s,
               1e-12);
-  // Measured cycles win.
-  settings.kernel_seconds["splash_forward"] = 1e-3;
+  // A measured kernel is believed.
+  settings.measured_utilisation["splash_forward"] = 1;
   EXPECT_NEAR(estimate_step(module, counts, target, kRound, settings).kernels_s,
               1e-3, 1e-9);
 }

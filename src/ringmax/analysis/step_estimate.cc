@@ -108,10 +108,11 @@ class Walk {
 
   double kernel_seconds(const HloInstruction& call) {
     const KernelRow cost = kernel_cost(call);
-    const auto measured = settings_.kernel_seconds.find(cost.name);
-    if (measured != settings_.kernel_seconds.end()) return measured->second;
-    const double matmul =
-        cost.flops / (target_.peak_bf16_flops * settings_.kernel_utilisation);
+    const auto measured = settings_.measured_utilisation.find(cost.name);
+    const double utilisation = measured == settings_.measured_utilisation.end()
+                                   ? settings_.kernel_utilisation
+                                   : measured->second;
+    const double matmul = cost.flops / (target_.peak_bf16_flops * utilisation);
     return std::max(matmul, cost.bytes / target_.hbm_bytes_per_s);
   }
 
@@ -239,14 +240,17 @@ StepEstimate estimate_step(const HloModule& module, const HloCounts& counts,
       "permutation over several links takes as many times as long, other "
       "collectives use all links of their group; {:.0f} us a hop",
       target.link_bytes_per_s / 1e9, kHopLatency_s * 1e6));
-  if (!kernels(module, counts).empty()) {
-    lines.push_back(
-        settings.kernel_seconds.empty()
-            ? fmt::format("kernels reach {:.0f}% of {:.0f} TFLOP/s for the "
-                          "FLOPs of their cost estimate",
-                          100 * settings.kernel_utilisation,
-                          target.peak_bf16_flops / 1e12)
-            : std::string("kernels take their static cycles"));
+  for (const KernelRow& kernel : kernels(module, counts)) {
+    const auto measured = settings.measured_utilisation.find(kernel.name);
+    const bool known = measured != settings.measured_utilisation.end();
+    lines.push_back(fmt::format(
+        "{} does the FLOPs of its cost estimate at {:.0f}% of {:.0f} TFLOP/s "
+        "({})",
+        kernel.name,
+        100 * (known ? measured->second : settings.kernel_utilisation),
+        target.peak_bf16_flops / 1e12,
+        known ? "its static cycles on full blocks"
+              : "assumed; kernel_cycles=true takes static cycles"));
   }
   if (!counts.unknown_loops().empty()) {
     lines.push_back(fmt::format(

@@ -22,8 +22,8 @@ struct EstimateSettings {
   // Share of the peak that a kernel's counted FLOPs reach where its cycles were
   // not measured.
   double kernel_utilisation = 0.75;
-  // Seconds of one call, by kernel name, where they were.
-  std::map<std::string, double> kernel_seconds;
+  // By kernel name, where they were.
+  std::map<std::string, double> measured_utilisation;
 };
 
 struct StepEstimate {

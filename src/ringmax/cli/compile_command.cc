@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -37,14 +39,19 @@ struct Compiled {
 // help, when a device cannot hold it.
 class Compiler {
  public:
-  Compiler(std::vector<std::string> settings, std::optional<std::string> dump)
-      : settings_(std::move(settings)), dump_(std::move(dump)) {}
+  Compiler(std::vector<std::string> settings, std::optional<std::string> dump,
+           std::string llo_directory)
+      : settings_(std::move(settings)),
+        dump_(std::move(dump)),
+        llo_directory_(std::move(llo_directory)) {}
 
   config::Config load(const std::vector<std::string>& more = {}) {
     std::vector<std::string> words = settings_;
     words.insert(words.end(), more.begin(), more.end());
     return config::load(words, [this](const pjrt::RuntimeOptions& runtime) {
-      if (!machine_) machine_ = train::tpu_machine(runtime.compile_topology);
+      if (!machine_) {
+        machine_ = train::tpu_machine(runtime.compile_topology, llo_directory_);
+      }
       return config::DeviceFacts{"tpu", machine_->target.devices()};
     });
   }
@@ -84,6 +91,7 @@ class Compiler {
  private:
   std::vector<std::string> settings_;
   std::optional<std::string> dump_;
+  std::string llo_directory_;
   std::optional<train::Machine> machine_;
 };
 
@@ -110,7 +118,8 @@ analysis::HbmUse hbm_of(const pjrt::MemoryStats& stats,
 
 analysis::CompileReport report_of(const Compiled& compiled,
                                   const train::Machine& machine,
-                                  const std::string& optimized) {
+                                  const std::string& optimized,
+                                  const std::string& llo_directory) {
   const config::Config& config = compiled.config;
   analysis::CompileFacts facts;
   facts.topology = config.runtime.compile_topology;
@@ -129,7 +138,7 @@ analysis::CompileReport report_of(const Compiled& compiled,
   facts.attention_flops = static_cast<double>(model::attention_flops(
       config.model, config.global_batch, config.data.max_target_length));
   facts.tokens = config.tokens_per_step;
-  return analysis::make_compile_report(facts, optimized);
+  return analysis::make_compile_report(facts, optimized, llo_directory);
 }
 
 void dump_result(const std::string& directory, const std::string& optimized,
@@ -140,6 +149,34 @@ void dump_result(const std::string& directory, const std::string& optimized,
   atomic_write(join_path(directory, "memory.json"),
                analysis::to_json(hbm).dump(2) + "\n");
 }
+
+// A folder under the system's one for temporary files, gone at the end; "" when
+// none is wanted.
+class ScratchFolder {
+ public:
+  explicit ScratchFolder(bool wanted) {
+    if (!wanted) return;
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "ringmax_llo_XXXXXX")
+            .string();
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      fail(ErrorCode::kFailedPrecondition,
+           "kernel_cycles=true: cannot make a folder like {}", pattern);
+    }
+    path_ = pattern;
+  }
+  ~ScratchFolder() {
+    if (path_.empty()) return;
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 // Takes `NAME=true|false` out of the settings, which know no such key.
 bool take_switch(std::vector<std::string>& settings, std::string_view name) {
@@ -188,7 +225,8 @@ int run_compile(Args args) {
       "Compiles the training step for a TPU slice that is not here, and says "
       "what it needs and how it would run: memory, collectives, ring sends and "
       "what hides them, kernels, an estimate of the step's time. "
-      "find_max_length=true searches the longest sequence that fits.",
+      "find_max_length=true searches the longest sequence that fits, "
+      "kernel_cycles=true adds the static cycles of kernels.",
       "[FILE.yml ...] compile_topology=v5p-16 key=value ...",
       {{"--json", "write the report to this file as well", "FILE"},
        {"--dump", "write the program, before and after, into this folder",
@@ -197,9 +235,16 @@ int run_compile(Args args) {
   if (arguments.helped) return 0;
   std::vector<std::string> settings = arguments.settings;
   const bool find_max_length = take_switch(settings, "find_max_length");
+  const bool kernel_cycles = take_switch(settings, "kernel_cycles");
+  if (find_max_length && kernel_cycles) {
+    fail_invalid(
+        "kernel_cycles=true: it looks at one program, and find_max_length=true "
+        "compiles several; ask for one of them");
+  }
   const std::optional<std::string> dump = arguments.option("--dump");
   check_outputs(arguments.option("--json"), dump);
-  Compiler compiler(std::move(settings), dump);
+  const ScratchFolder llo(kernel_cycles);
+  Compiler compiler(std::move(settings), dump, llo.path());
   config::Config config = compiler.load();
   for (const std::string& note : config.notes) log_info("note: {}", note);
 
@@ -220,7 +265,7 @@ int run_compile(Args args) {
   const Compiled compiled = compiler.compile(std::move(config));
   const std::string optimized = compiled.executable.optimized_program().code;
   const analysis::CompileReport report =
-      report_of(compiled, compiler.machine(), optimized);
+      report_of(compiled, compiler.machine(), optimized, llo.path());
   if (dump) dump_result(*dump, optimized, report.facts.hbm);
   nlohmann::json json = analysis::to_json(report);
   std::string text = analysis::to_text(report);

@@ -161,7 +161,7 @@ NamedValues Plugin::attributes() const {
   return from_c_values(args.attributes, args.num_attributes);
 }
 
-Plugin load_tpu_compiler() {
+Plugin load_tpu_compiler(const std::string& llo_directory) {
   constexpr std::pair<const char*, const char*> kVariables[] = {
       {"TPU_SKIP_MDS_QUERY", "1"},
       {"TPU_WORKER_HOSTNAMES", "localhost"},
@@ -178,6 +178,16 @@ Plugin load_tpu_compiler() {
   const std::string path = find_plugin(query);
   for (const auto& [name, value] : kVariables) {
     ::setenv(name, value, /*overwrite=*/0);
+  }
+  if (!llo_directory.empty()) {
+    constexpr const char* kFlags = "LIBTPU_INIT_ARGS";
+    const char* given = std::getenv(kFlags);
+    const std::string flags = fmt::format(
+        "{}{}--xla_jf_dump_to={} --xla_jf_dump_llo_text=true "
+        "--xla_jf_dump_llo_pass_label_regex=pre-delay",
+        given == nullptr ? "" : given, given == nullptr ? "" : " ",
+        llo_directory);
+    ::setenv(kFlags, flags.c_str(), /*overwrite=*/1);
   }
   return Plugin::load(path);
 }

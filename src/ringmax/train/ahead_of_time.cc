@@ -13,10 +13,11 @@
 
 namespace ringmax::train {
 
-Machine tpu_machine(const std::string& compile_topology) {
+Machine tpu_machine(const std::string& compile_topology,
+                    const std::string& llo_directory) {
   hw::Target target = hw::tpu_target(compile_topology);
-  pjrt::Topology topology =
-      pjrt::Topology::create(pjrt::load_tpu_compiler(), target.topology_name);
+  pjrt::Topology topology = pjrt::Topology::create(
+      pjrt::load_tpu_compiler(llo_directory), target.topology_name);
   const auto devices = static_cast<std::int64_t>(topology.devices().size());
   if (devices != target.devices()) {
     fail_invalid(

@@ -17,7 +17,9 @@ struct Machine {
   hw::Target target;
   pjrt::Topology topology;
 };
-Machine tpu_machine(const std::string& compile_topology);
+// `llo_directory`: see pjrt::load_tpu_compiler().
+Machine tpu_machine(const std::string& compile_topology,
+                    const std::string& llo_directory = "");
 
 struct StepText {
   std::string stablehlo;
