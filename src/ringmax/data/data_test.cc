@@ -13,6 +13,7 @@
 #include "ringmax/data/open_dataset.h"
 #include "ringmax/data/permutation.h"
 #include "ringmax/data/prefetcher.h"
+#include "ringmax/data/reorder.h"
 #include "ringmax/data/text_dataset.h"
 #include "ringmax/data/tokenizer.h"
 
@@ -156,25 +157,50 @@ TEST(Text, OneDocumentInWindows) {
   expect_equal(first, dataset->batch(3, {0, 1}));  // the next epoch
 }
 
-TEST(Text, BordersBetweenDocumentsHaveNoTarget) {
+TEST(Text, PackedDocumentsHaveSegmentsAndBordersHaveNoTarget) {
   const TempDir dir;
   dir.write("d/1", "ab");
   dir.write("d/2", "");
   dir.write("d/3", "c");
-  TextSettings settings{.dataset_path = dir.path() + "/d", .shuffle = false};
+  const TextSettings settings{
+      .dataset_path = dir.path() + "/d", .shuffle = false, .packing = true};
   // Stream: BEGIN a b END BEGIN c END.
-  const Batch plain = open_text_dataset(settings, {1, 8})->batch(0, {0, 1});
-  EXPECT_THAT(ints(plain.tokens),
-              ElementsAre(kBeginId, 'a', 'b', kEndId, kBeginId, 'c', 0, 0));
-  EXPECT_THAT(values<float>(plain.weights),
-              ElementsAre(1, 1, 1, 0, 1, 1, 0, 0));
-  EXPECT_THAT(ints(plain.segment_ids), ElementsAre(1, 1, 1, 1, 1, 1, 0, 0));
-  EXPECT_THAT(ints(plain.positions), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
-  settings.packing = true;
   const Batch packed = open_text_dataset(settings, {1, 8})->batch(0, {0, 1});
+  EXPECT_THAT(ints(packed.tokens),
+              ElementsAre(kBeginId, 'a', 'b', kEndId, kBeginId, 'c', 0, 0));
+  EXPECT_THAT(ints(packed.targets),
+              ElementsAre('a', 'b', kEndId, kBeginId, 'c', kEndId, 0, 0));
+  EXPECT_THAT(values<float>(packed.weights),
+              ElementsAre(1, 1, 1, 0, 1, 1, 0, 0));
   EXPECT_THAT(ints(packed.segment_ids), ElementsAre(1, 1, 1, 1, 2, 2, 0, 0));
   EXPECT_THAT(ints(packed.positions), ElementsAre(0, 1, 2, 3, 0, 1, 6, 7));
-  EXPECT_EQ(values<float>(packed.weights), values<float>(plain.weights));
+  // A window that begins inside a document restarts it.
+  const Batch second = open_text_dataset(settings, {1, 3})->batch(1, {0, 1});
+  EXPECT_THAT(ints(second.tokens), ElementsAre(kEndId, kBeginId, 'c'));
+  EXPECT_THAT(ints(second.segment_ids), ElementsAre(1, 2, 2));
+  EXPECT_THAT(ints(second.positions), ElementsAre(0, 0, 1));
+  EXPECT_THAT(values<float>(second.weights), ElementsAre(0, 1, 1));
+}
+
+TEST(Text, UnpackedRowsHoldOneDocumentAndPadding) {
+  const TempDir dir;
+  dir.write("d/1", "abcd");
+  dir.write("d/2", "e");
+  const auto dataset = open_text_dataset(
+      {.dataset_path = dir.path() + "/d", .shuffle = false}, {3, 4});
+  // BEGIN a b c d END is five pairs, two windows; BEGIN e END is one.
+  const Batch batch = dataset->batch(0, {0, 3});
+  EXPECT_THAT(ints(batch.tokens), ElementsAre(kBeginId, 'a', 'b', 'c',  //
+                                              'd', 0, 0, 0,             //
+                                              kBeginId, 'e', 0, 0));
+  EXPECT_THAT(ints(batch.targets), ElementsAre('a', 'b', 'c', 'd',  //
+                                               kEndId, 0, 0, 0,     //
+                                               'e', kEndId, 0, 0));
+  EXPECT_THAT(ints(batch.segment_ids),
+              ElementsAre(1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0));
+  EXPECT_THAT(values<float>(batch.weights),
+              ElementsAre(1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0));
+  EXPECT_THAT(dataset->describe(), HasSubstr("3 windows of 4"));
 }
 
 // Every window length against the stream written out by hand: each pair of the
@@ -194,21 +220,35 @@ TEST(Text, AnEpochHoldsEachPairOnceForEveryLength) {
     if (stream[i] != kEndId) ++expected[{stream[i], stream[i + 1]}];
   }
   const auto pairs = static_cast<std::int64_t>(stream.size()) - 1;
+  const auto windows_of = [](std::int64_t n, std::int64_t length) {
+    return (n + length - 1) / length;
+  };
   for (const bool shuffle : {false, true}) {
-    for (std::int64_t length = 1; length <= pairs + 3; ++length) {
-      const std::int64_t windows = (pairs + length - 1) / length;
-      const auto dataset = open_text_dataset(
-          {.dataset_path = dir.path() + "/d", .shuffle = shuffle, .seed = 3},
-          {1, length});
-      std::map<Pair, int> found;
-      for (std::int64_t step = windows; step < 2 * windows; ++step) {
-        const Batch batch = dataset->batch(step, {0, 1});
-        for (std::int64_t i = 0; i < length; ++i) {
-          if (values<float>(batch.weights)[i] == 0) continue;
-          ++found[{ints(batch.tokens)[i], ints(batch.targets)[i]}];
+    for (const bool packing : {false, true}) {
+      for (std::int64_t length = 1; length <= pairs + 3; ++length) {
+        std::int64_t windows = windows_of(pairs, length);
+        if (!packing) {
+          windows = 0;
+          for (const std::int64_t bytes : {5, 1, 13, 2}) {
+            windows += windows_of(bytes + 1, length);
+          }
         }
+        const auto dataset =
+            open_text_dataset({.dataset_path = dir.path() + "/d",
+                               .shuffle = shuffle,
+                               .seed = 3,
+                               .packing = packing},
+                              {1, length});
+        std::map<Pair, int> found;
+        for (std::int64_t step = windows; step < 2 * windows; ++step) {
+          const Batch batch = dataset->batch(step, {0, 1});
+          for (std::int64_t i = 0; i < length; ++i) {
+            if (values<float>(batch.weights)[i] == 0) continue;
+            ++found[{ints(batch.tokens)[i], ints(batch.targets)[i]}];
+          }
+        }
+        ASSERT_EQ(found, expected) << length << " " << packing;
       }
-      ASSERT_EQ(found, expected) << length;
     }
   }
 }
@@ -260,8 +300,10 @@ TEST(Text, MoreFilesThanMapsAreKept) {
   const TempDir dir;
   for (int i = 0; i < 600; ++i) dir.write("d/" + std::to_string(1000 + i), "q");
   const auto dataset = open_text_dataset(
-      {.dataset_path = dir.path() + "/d", .shuffle = false}, {1, 1800});
+      {.dataset_path = dir.path() + "/d", .shuffle = false, .packing = true},
+      {1, 1800});
   EXPECT_EQ(dataset->batch(0, {0, 1}).total_weights(), 1200);
+  EXPECT_EQ(ints(dataset->batch(0, {0, 1}).segment_ids)[1798], 600);
   expect_equal(dataset->batch(0, {0, 1}), dataset->batch(1, {0, 1}));
 }
 
@@ -330,6 +372,41 @@ TEST(OpenDataset, FollowsTheSettings) {
       ints(open_dataset(options, {1, 8}, 1024)->batch(0, {0, 1}).tokens)[0],
       kBeginId);
   EXPECT_THROW(open_dataset(options, {1, 8}, 258), Error);
+}
+
+TEST(Reorder, MovesEveryArrayAlike) {
+  const TempDir dir;
+  dir.write("d/1", "abc");
+  dir.write("d/2", "defghi");
+  const std::shared_ptr<const Dataset> plain = open_text_dataset(
+      {.dataset_path = dir.path() + "/d", .packing = true}, {3, 4});
+  const std::vector<std::int64_t> order = {3, 0, 2, 1};
+  const auto moved = reorder(plain, order);
+  EXPECT_EQ(moved->vocab_size(), plain->vocab_size());
+  EXPECT_EQ(moved->describe(), plain->describe());
+  for (const RowRange rows : {RowRange{0, 3}, RowRange{1, 1}}) {
+    const Batch a = plain->batch(5, rows);
+    const Batch b = moved->batch(5, rows);
+    EXPECT_EQ(a.total_weights(), b.total_weights());
+    for (std::size_t i = 0; i < a.tokens.data<std::int32_t>().size(); ++i) {
+      const std::size_t from =
+          i / 4 * 4 + static_cast<std::size_t>(order[i % 4]);
+      EXPECT_EQ(ints(b.tokens)[i], ints(a.tokens)[from]);
+      EXPECT_EQ(ints(b.targets)[i], ints(a.targets)[from]);
+      EXPECT_EQ(ints(b.positions)[i], ints(a.positions)[from]);
+      EXPECT_EQ(ints(b.segment_ids)[i], ints(a.segment_ids)[from]);
+      EXPECT_EQ(values<float>(b.weights)[i], values<float>(a.weights)[from]);
+    }
+  }
+}
+
+TEST(Reorder, RefusesWhatIsNoPermutation) {
+  const std::shared_ptr<const Dataset> dataset =
+      make_synthetic_dataset({1, 3}, 10, 0);
+  EXPECT_THROW(reorder(dataset, {0, 1, 1}), Error);
+  EXPECT_THROW(reorder(dataset, {0, 1, 3}), Error);
+  EXPECT_THROW(reorder(dataset, {0, 1, -1}), Error);
+  EXPECT_THROW(reorder(dataset, {0, 1})->batch(0, {0, 1}), Error);
 }
 
 class Failing : public Dataset {

@@ -15,7 +15,8 @@ std::unique_ptr<Dataset> open_dataset(const DataOptions& options,
   std::unique_ptr<Dataset> dataset =
       open_text_dataset({.dataset_path = options.dataset_path,
                          .shuffle = options.enable_data_shuffling,
-                         .seed = seed},
+                         .seed = seed,
+                         .packing = options.packing},
                         shape);
   if (vocab_size < dataset->vocab_size()) {
     fail_invalid("vocab_size={}: the data has {} tokens; valid is {} or more",

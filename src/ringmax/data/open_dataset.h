@@ -10,9 +10,8 @@
 
 namespace ringmax::data {
 
-// Opens and checks the data; `vocab_size` is the model's. Rows of text are not
-// packed: attention does not keep documents apart. Throws kInvalidArgument or
-// kNotFound naming the setting.
+// Opens and checks the data; `vocab_size` is the model's. Throws
+// kInvalidArgument or kNotFound naming the setting.
 std::unique_ptr<Dataset> open_dataset(const DataOptions& options,
                                       BatchShape shape,
                                       std::int64_t vocab_size);

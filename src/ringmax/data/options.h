@@ -36,6 +36,9 @@ struct DataOptions {
   bool packing = true;                    // text only
   bool enable_data_shuffling = true;
   std::int64_t data_shuffle_seed = 0;
+
+  // Rows of text hold several documents, or one and padding.
+  bool has_segments() const { return dataset_type == DatasetType::kText; }
 };
 
 void declare_options(OptionSet& set, DataOptions& options);

@@ -106,6 +106,11 @@ struct Document {
   std::string path;
   std::int64_t bytes = 0;
   std::int64_t start = 0;  // of its kBeginId in the stream
+  // The first of its windows when rows are not packed.
+  std::int64_t first_window = 0;
+
+  std::int64_t end() const { return start + bytes + 2; }
+  std::int64_t pairs() const { return bytes + 1; }
 };
 
 class TextDataset : public Dataset {
@@ -113,10 +118,18 @@ class TextDataset : public Dataset {
   TextDataset(const TextSettings& settings, BatchShape shape,
               std::vector<Document> documents)
       : settings_(settings), shape_(shape), documents_(std::move(documents)) {
-    const Document& last = documents_.back();
-    stream_tokens_ = last.start + last.bytes + 2;
-    windows_ = (stream_tokens_ - 1 + shape.sequence_length - 1) /
-               shape.sequence_length;
+    stream_tokens_ = documents_.back().end();
+    const auto windows_of = [&](std::int64_t pairs) {
+      return (pairs + shape.sequence_length - 1) / shape.sequence_length;
+    };
+    if (settings.packing) {
+      windows_ = windows_of(stream_tokens_ - 1);
+      return;
+    }
+    for (Document& document : documents_) {
+      document.first_window = windows_;
+      windows_ += windows_of(document.pairs());
+    }
   }
 
   Batch batch(std::int64_t step, RowRange rows) const override {
@@ -132,10 +145,11 @@ class TextDataset : public Dataset {
 
   std::string describe() const override {
     return fmt::format(
-        "text: {} {} from {}, {} tokens (bytes), {} windows of {}",
+        "text: {} {} from {}, {} tokens (bytes), {} windows of {}, {}",
         documents_.size(), documents_.size() == 1 ? "document" : "documents",
         settings_.dataset_path, stream_tokens_, windows_,
-        shape_.sequence_length);
+        shape_.sequence_length,
+        settings_.packing ? "packed" : "one document each");
   }
 
  private:
@@ -149,24 +163,36 @@ class TextDataset : public Dataset {
     return static_cast<std::int64_t>(order(i));
   }
 
+  // The last document for which `begins` is at most `at`.
+  std::vector<Document>::const_iterator document_at(
+      std::int64_t at, std::int64_t Document::*begins) const {
+    return std::prev(std::upper_bound(
+        documents_.begin(), documents_.end(), at,
+        [&](std::int64_t x, const Document& d) { return x < d.*begins; }));
+  }
+
   void fill_window(Batch& batch, std::int64_t row, std::int64_t window) const {
     const std::int64_t length = shape_.sequence_length;
-    const std::int64_t begin = window * length;
-    const std::int64_t end = std::min(begin + length + 1, stream_tokens_);
+    std::int64_t begin = window * length;
+    std::int64_t end = stream_tokens_;
+    auto document = document_at(begin, &Document::start);
+    if (!settings_.packing) {
+      document = document_at(window, &Document::first_window);
+      begin = document->start + (window - document->first_window) * length;
+      end = document->end();
+    }
+    end = std::min(begin + length + 1, end);
     std::vector<std::int32_t> tokens;
     tokens.reserve(static_cast<std::size_t>(end - begin));
     // Places in the window where another document begins.
     std::vector<std::int64_t> borders;
-    auto document = std::prev(std::upper_bound(
-        documents_.begin(), documents_.end(), begin,
-        [](std::int64_t at, const Document& d) { return at < d.start; }));
     for (std::int64_t at = begin; at < end; ++document) {
       if (at == document->start && at > begin) borders.push_back(at - begin);
       append(*document, at, end, tokens);
       at = begin + static_cast<std::int64_t>(tokens.size());
     }
     fill_row(batch, row, tokens);
-    mark_borders(batch, row, borders);
+    if (!borders.empty()) mark_borders(batch, row, borders);
   }
 
   // Appends stream tokens [at, end) as far as they lie in `document`.
@@ -194,7 +220,6 @@ class TextDataset : public Dataset {
     const auto weights =
         batch.weights.data<float>().subspan(row * length, length);
     for (const std::int64_t border : borders) weights[border - 1] = 0;
-    if (!settings_.packing) return;
     const auto segments =
         batch.segment_ids.data<std::int32_t>().subspan(row * length, length);
     const auto positions =

@@ -1,11 +1,16 @@
-// Text files as training data: bytes are tokens, a file is a document.
+// Text files as training data: bytes are tokens, a file is a document between
+// kBeginId and kEndId.
 //
-// Files, in sorted order, form one stream in which each document stands between
-// kBeginId and kEndId. The stream is cut into windows of S pairs (neighbouring
-// windows share one token, so each pair stands in exactly one window), and an
-// epoch walks all windows in a random order by seed. A window may begin or end
-// inside a document and may hold several; the pair from one document's end to
-// the next one's begin has weight 0.
+// Packed, the documents in sorted order form one stream, which is cut into
+// windows of S pairs (neighbouring windows share one token, so each pair stands
+// in exactly one window). A window may begin or end inside a document and may
+// hold several: segment_ids number them from 1, positions restart with each,
+// and the pair from one document's end to the next one's begin has weight 0.
+//
+// Not packed, a window holds tokens of one document, which a long document
+// makes several of, and padding after them.
+//
+// An epoch walks all windows in a random order by seed.
 //
 // Files are checked once, when opened, and read by mmap afterwards; memory
 // grows with the number of files, not with their sizes.
@@ -25,9 +30,7 @@ struct TextSettings {
   std::string dataset_path;  // FILE, DIR (recursive) or GLOB
   bool shuffle = true;
   std::uint64_t seed = 0;
-  // True: segment_ids number the documents of a window from 1 and positions
-  // restart with each, for attention that keeps documents apart. False: one
-  // segment, positions 0 .. S - 1.
+  // True: several documents a window. False: one, and padding.
   bool packing = false;
 };
 
