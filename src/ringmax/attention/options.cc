@@ -59,4 +59,8 @@ void declare_options(OptionSet& set, AttentionOptions& options) {
               "partial dQ sums of the backward pass: 0 or 3", {.min = 0});
 }
 
+std::int64_t sequence_shards(const mesh::Mesh& mesh) {
+  return mesh.size("context") * mesh.size("context_usp_ulysses");
+}
+
 }  // namespace ringmax::attention

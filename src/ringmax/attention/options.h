@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "ringmax/attention/layout.h"
 #include "ringmax/base/option.h"
+#include "ringmax/mesh/mesh.h"
 
 namespace ringmax::attention {
 
@@ -74,6 +76,21 @@ struct AttentionOptions {
 };
 
 void declare_options(OptionSet& set, AttentionOptions& options);
+
+// How the sequence is spread over a mesh, with every choice made: what data,
+// model and reports agree on.
+struct ContextPlan {
+  ContextStrategy strategy = ContextStrategy::kRing;
+  LayoutKind layout = LayoutKind::kContiguous;
+  // For the log: one line of what is done, why each other strategy was not
+  // taken, and what a user should know.
+  std::string summary;
+  std::vector<std::string> refused;
+  std::vector<std::string> notes;
+};
+
+// Devices that share a sequence: the shards of its layout.
+std::int64_t sequence_shards(const mesh::Mesh& mesh);
 
 }  // namespace ringmax::attention
 

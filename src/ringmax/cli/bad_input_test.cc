@@ -85,7 +85,7 @@ TEST_F(BadInputOfTrain, SequenceNotDivisibleByContext) {
                        "per_device_batch_size=0.25"}),
               AllOf(HasSubstr("max_target_length=2999"),
                     HasSubstr("ici_context_parallelism=4"),
-                    HasSubstr("2996 and 3000")));
+                    HasSubstr("2992 and 3000")));
 }
 
 TEST_F(BadInputOfTrain, HeadsNotDivisibleByTensor) {

@@ -95,7 +95,8 @@ nlohmann::json bench_text(const config::Config& config, std::int64_t repeats) {
   std::size_t text_bytes = 0;
   for (std::int64_t r = 0; r < repeats; ++r) {
     const auto begin = Clock::now();
-    const auto graph = train::step_program(train::step_settings(config));
+    const auto graph = train::step_program(
+        train::step_settings(config, hw::cpu_target(config.device_count)));
     text_bytes = graph::print_stablehlo(*graph).size();
     times.push_back(seconds_since(begin));
   }

@@ -41,7 +41,7 @@ TEST(Train, OfTextOnARingLeavesAWholeRun) {
                 "max_target_length=" + std::to_string(kLength),
                 "per_device_batch_size=0.125", "ici_context_parallelism=8",
                 "context_parallel_strategy=ring", "dataset_type=text",
-                "dataset_path=" + data, "packing=false",
+                "dataset_path=" + data, "record_max_logits=true",
                 "executable_cache_dir=" + dir.path() + "/cache",
                 "base_output_directory=" + dir.path(), "run_name=" + name});
   };
@@ -53,6 +53,10 @@ TEST(Train, OfTextOnARingLeavesAWholeRun) {
                                   "[0-9,]+ tok/s/device  [0-9.e-]+ "
                                   "TFLOP/s/device  MFU n/a\n"),
                     HasSubstr("sample: The "), HasSubstr("/report.html")));
+  EXPECT_THAT(
+      first.err,
+      AllOf(HasSubstr("attention: ring over context (8), layout zigzag"),
+            HasSubstr("packed")));
   const auto steps = metrics_of(dir.path() + "/first");
   ASSERT_THAT(steps, SizeIs(kSteps));
   for (int i = 0; i < kSteps; ++i) {
@@ -62,6 +66,8 @@ TEST(Train, OfTextOnARingLeavesAWholeRun) {
                             "tokens_per_s", "tflops_per_device"}) {
       EXPECT_TRUE(steps[i].at(key).is_number()) << key;
     }
+    ASSERT_THAT(steps[i].at("max_logits"), SizeIs(2));  // a layer each
+    EXPECT_TRUE(steps[i].at("max_logits")[1].is_number());
   }
   const SafetensorsFile weights(dir.path() + "/first/model.safetensors");
   EXPECT_TRUE(weights.contains("model.layers.1.mlp.down_proj.weight"));

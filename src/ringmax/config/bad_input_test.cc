@@ -138,13 +138,61 @@ TEST(BadInput, MeshUnlikeTheDevices) {
 }
 
 TEST(BadInput, SequenceNotDivisible) {
-  EXPECT_EQ(message_of({"max_target_length=2999", "ici_context_parallelism=4"}),
+  EXPECT_EQ(message_of({"max_target_length=2999", "ici_context_parallelism=4",
+                        "context_parallel_load_balance=false"}),
             "max_target_length=2999: ici_context_parallelism=4 must divide it; "
             "nearest valid lengths: 2996 and 3000");
+  EXPECT_EQ(message_of({"max_target_length=2999", "ici_context_parallelism=4"}),
+            "max_target_length=2999: ici_context_parallelism=4 in zigzag "
+            "layout needs a multiple of 8 "
+            "(context_parallel_load_balance=false: of 4); nearest valid "
+            "lengths: 2992 and 3000");
   EXPECT_EQ(message_of({"model_name=tiny", "max_target_length=3",
-                        "ici_context_parallelism=4"}),
+                        "ici_context_parallelism=4",
+                        "context_parallel_reorder_strategy=striped"}),
             "max_target_length=3: ici_context_parallelism=4 must divide it; "
             "nearest valid lengths: 4");
+  EXPECT_EQ(
+      message_of({"max_target_length=100", "ici_context_parallelism=2",
+                  "ici_context_usp_ulysses_parallelism=3", "base_emb_dim=96",
+                  "base_num_query_heads=6", "base_num_kv_heads=6"}),
+      "max_target_length=100: ici_context_parallelism=2 x "
+      "ici_context_usp_ulysses_parallelism=3 in zigzag layout needs a "
+      "multiple of 12 (context_parallel_load_balance=false: of 6); "
+      "nearest valid lengths: 96 and 108");
+}
+
+TEST(BadInput, WindowsWithoutTheirAttentionType) {
+  EXPECT_EQ(message_of({"attention_type=local_sliding"}),
+            "sliding_window_size=0: attention_type=local_sliding needs it; "
+            "valid is a whole number >= 1");
+  EXPECT_EQ(message_of({"sliding_window_size=8"}),
+            "sliding_window_size=8: only attention_type=local_sliding has such "
+            "a window; valid is 0, or that attention_type");
+  EXPECT_EQ(message_of({"attention_type=chunk", "sliding_window_size=8"}),
+            "2 problems:\n  1. sliding_window_size=8: only "
+            "attention_type=local_sliding has such a window; valid is 0, or "
+            "that attention_type\n  2. chunk_attn_window_size=0: "
+            "attention_type=chunk needs it; valid is a whole number >= 1");
+  EXPECT_EQ(message_of({"sliding_window_size=-1"}),
+            "command line: sliding_window_size=-1: valid is a whole number "
+            "from 0 to 2147483647");
+  EXPECT_EQ(message_of({"attn_logits_soft_cap=nan"}),
+            "command line: attn_logits_soft_cap=nan: valid is a number >= 0 "
+            "and <= 1e+30");
+}
+
+TEST(BadInput, StrategiesThatDoNotFitTheMesh) {
+  EXPECT_EQ(message_of({"ici_context_usp_ulysses_parallelism=2",
+                        "context_parallel_strategy=ring"}),
+            "ici_context_usp_ulysses_parallelism=2: "
+            "context_parallel_strategy=ring has no such axis; valid is 1, or "
+            "context_parallel_strategy=usp");
+  // Seven query heads cannot be dealt to two devices.
+  EXPECT_THAT(
+      message_of({"ici_context_parallelism=2", "base_num_query_heads=7",
+                  "base_num_kv_heads=7", "context_parallel_strategy=ulysses"}),
+      AllOf(HasSubstr("7"), HasSubstr("ulysses")));
 }
 
 TEST(BadInput, HeadsAndWidthsNotDivisible) {
@@ -299,8 +347,10 @@ TEST(BadInput, AllProblemsAreSaidAtOnce) {
             "  1. command line: steps=0: valid is a whole number >= 1\n"
             "  2. command line: unknown key 'foo_bar'; `ringmax config` lists "
             "the settings\n"
-            "  3. max_target_length=2999: ici_context_parallelism=4 must "
-            "divide it; nearest valid lengths: 2996 and 3000");
+            "  3. max_target_length=2999: ici_context_parallelism=4 in zigzag "
+            "layout needs a multiple of 8 "
+            "(context_parallel_load_balance=false: of 4); nearest valid "
+            "lengths: 2992 and 3000");
 }
 
 TEST(BadInput, OneSlipIsOneProblem) {

@@ -59,6 +59,11 @@ void fill_settings(Config& config, const OptionSet& set,
   number("global_batch_size", config.global_batch);
   number("tokens_per_step", config.tokens_per_step);
   number("schedule_steps", config.train.schedule_steps());
+  add_derived(config, "context_strategy", OptionKind::kText,
+              std::string(name_of(attention::kContextStrategies,
+                                  config.plan.strategy)));
+  add_derived(config, "context_layout", OptionKind::kText,
+              std::string(attention::layout_name(config.plan.layout)));
   add_derived(config, "run_directory", OptionKind::kPath, config.run_directory);
 }
 

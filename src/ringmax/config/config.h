@@ -56,8 +56,8 @@ struct Config {
   std::int64_t device_count = 1;
   std::int64_t global_batch = 1;     // sequences a step
   std::int64_t tokens_per_step = 0;  // global_batch * max_target_length
-  // context_parallel_strategy, with auto decided.
-  attention::ContextStrategy strategy = attention::ContextStrategy::kRing;
+  // Strategy and layout of the sequence, every choice made.
+  attention::ContextPlan plan;
   std::string run_directory;
 
   std::vector<Setting> settings;  // declared order, then derived ones

@@ -233,6 +233,38 @@ TEST(Config, DevicesFollowTheMesh) {
   EXPECT_EQ(tpu.device_mesh.to_string(), "fsdp=2, context=2");
 }
 
+TEST(Config, StrategyAndLayoutAreDecided) {
+  using attention::ContextStrategy;
+  using attention::LayoutKind;
+  const auto plan = [](std::vector<std::string> words) {
+    words.push_back("per_device_batch_size=0.25");
+    words.push_back("model_name=tiny");
+    words.push_back("cpu_device_count=4");
+    return load_words(words).plan;
+  };
+  const std::string ring = "ici_context_parallelism=4";
+  const auto layout = [&](std::vector<std::string> words) {
+    words.push_back(ring);
+    words.push_back("context_parallel_strategy=ring");
+    return plan(words).layout;
+  };
+  EXPECT_EQ(layout({}), LayoutKind::kZigzag);
+  EXPECT_EQ(layout({"context_parallel_reorder_strategy=dual_chunk_swap"}),
+            LayoutKind::kZigzag);
+  EXPECT_EQ(layout({"context_parallel_reorder_strategy=striped"}),
+            LayoutKind::kStriped);
+  EXPECT_EQ(layout({"context_parallel_load_balance=false"}),
+            LayoutKind::kContiguous);
+  EXPECT_EQ(plan({ring, "context_parallel_strategy=ulysses"}).layout,
+            LayoutKind::kContiguous);
+  EXPECT_NE(plan({ring}).strategy, ContextStrategy::kAuto);
+  EXPECT_EQ(plan({"ici_context_parallelism=2",
+                  "ici_context_usp_ulysses_parallelism=2"})
+                .strategy,
+            ContextStrategy::kUsp);
+  EXPECT_FALSE(plan({ring}).summary.empty());
+}
+
 TEST(Config, FractionsOfABatchMeetDecimalFractions) {
   const Config config = load_words(
       {"ici_context_parallelism=10", "per_device_batch_size=0.1",
@@ -242,13 +274,12 @@ TEST(Config, FractionsOfABatchMeetDecimalFractions) {
 
 TEST(Config, NotesSayWhatIsUsedInstead) {
   EXPECT_THAT(load_words({"ici_context_parallelism=2"}).notes,
-              ElementsAre("context_parallel_load_balance=true: the balanced "
-                          "(zigzag) layout is not there yet; the contiguous "
-                          "layout is used",
-                          "enable_checkpointing=true: whole checkpoints are "
+              ElementsAre("enable_checkpointing=true: whole checkpoints are "
                           "not there yet; parameters are written at the end"));
-  // One device has nothing to balance.
-  EXPECT_THAT(load_words({}).notes, Not(Contains(HasSubstr("load_balance"))));
+  EXPECT_THAT(
+      load_words({"context_parallel_reorder_strategy=striped"}).notes,
+      Contains("context_parallel_reorder_strategy=striped: no effect, tokens "
+               "stay in order (there is nothing to balance)"));
   EXPECT_THAT(load_words({"packing=true"}).notes,
               Contains("packing=true has no effect with "
                        "dataset_type=synthetic"));

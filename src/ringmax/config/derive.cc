@@ -47,14 +47,15 @@ class Derivation {
       fill_mesh();
     }
     if (has_mesh_) {
+      const std::size_t sizes = problems_.messages().size();
       batch();
-      sequence();
       heads();
       widths();
+      Problems of_model;  // said already
+      validate(config_.model, of_model);
+      context(problems_.messages().size() == sizes && of_model.empty());
     }
     vocabulary();
-    strategy();
-    not_yet();
     config_.run_directory =
         train::run_directory(config_.train, config_.model.model_name);
     notes();
@@ -218,19 +219,6 @@ class Derivation {
     }
   }
 
-  void sequence() {
-    if (!good({"max_target_length"})) return;
-    const std::int64_t length = config_.data.max_target_length;
-    const std::int64_t shards = axis("context");
-    if (length % shards == 0) return;
-    const std::int64_t below = length / shards * shards;
-    problems_.add(
-        "max_target_length={}: ici_context_parallelism={} must divide it; "
-        "nearest valid lengths: {}{}",
-        length, shards, below > 0 ? fmt::format("{} and ", below) : "",
-        below + shards);
-  }
-
   void divides(
       std::string_view setting, std::int64_t value,
       std::initializer_list<std::pair<std::string_view, std::int64_t>> axes) {
@@ -258,14 +246,37 @@ class Derivation {
     }
   }
 
-  // Parameters shard their embedding dimension over (fsdp, context), the
+  // Parameters shard their embedding dimension over (fsdp, context axes), the
   // feed-forward and vocabulary dimensions over tensor.
   void widths() {
     const model::ModelOptions& model = config_.model;
     divides("base_emb_dim", model.base_emb_dim,
-            {{"fsdp", axis("fsdp")}, {"context", axis("context")}});
+            {{"fsdp", axis("fsdp")},
+             {"context", axis("context")},
+             {"context_usp_ulysses", axis("context_usp_ulysses")}});
     divides("base_mlp_dim", model.base_mlp_dim, {{"tensor", axis("tensor")}});
     divides("vocab_size", model.vocab_size, {{"tensor", axis("tensor")}});
+  }
+
+  // How the sequence is spread. Looks at most settings of model and attention:
+  // with one of them refused there is no telling.
+  void context(bool sizes_fit) {
+    OptionSet looked_at;
+    declare_options(looked_at, config_.model);
+    declare_options(looked_at, config_.attention);
+    std::vector<std::string> names = {"max_target_length"};
+    for (const Option& option : looked_at.options()) {
+      names.push_back(option.name);
+    }
+    if (!good(names)) return;
+    config_.plan = model::plan_context(
+        config_.model, config_.attention, config_.device_mesh,
+        {sizes_fit ? config_.global_batch : 0, config_.data.max_target_length,
+         config_.data.has_segments()},
+        config_.runtime.compile_topology, problems_);
+    for (const std::string& note : config_.plan.notes) {
+      config_.notes.push_back(note);
+    }
   }
 
   // A model of bytes needs an id for each byte and the marks between documents.
@@ -279,51 +290,8 @@ class Derivation {
         size, data::kByteVocabSize, data::kByteVocabSize);
   }
 
-  // Which strategy spreads the sequence.
-  void strategy() {
-    using attention::ContextStrategy;
-    if (!good({"context_parallel_strategy"})) return;
-    const attention::AttentionOptions& attention = config_.attention;
-    const ContextStrategy asked = attention.context_parallel_strategy;
-    config_.strategy =
-        asked == ContextStrategy::kAuto ? ContextStrategy::kRing : asked;
-  }
-
-  // What is read already and computed soon.
-  void not_yet() {
-    const attention::AttentionOptions& attention = config_.attention;
-    const model::ModelOptions& model = config_.model;
-    const auto refuse = [&](bool asked, const char* words, const char* valid) {
-      if (asked) problems_.add("{}: not there yet; valid is {}", words, valid);
-    };
-    refuse(config_.strategy == attention::ContextStrategy::kUlysses,
-           "context_parallel_strategy=ulysses", "auto, ring or all_gather");
-    refuse(config_.strategy == attention::ContextStrategy::kUsp,
-           "context_parallel_strategy=usp", "auto, ring or all_gather");
-    refuse(model.attention_type != model::AttentionType::kGlobal,
-           "attention_type", "global");
-    refuse(model.attention_sink, "attention_sink=true", "false");
-    refuse(model.attn_logits_soft_cap > 0, "attn_logits_soft_cap", "0");
-    refuse(attention.record_max_logits, "record_max_logits=true", "false");
-    refuse(attention.ring_scan_unroll != 1, "ring_scan_unroll", "1");
-  }
-
   void notes() {
     std::vector<std::string>& notes = config_.notes;
-    const attention::AttentionOptions& attention = config_.attention;
-    if (attention.context_parallel_load_balance && has_mesh_ &&
-        axis("context") > 1) {
-      notes.push_back(
-          "context_parallel_load_balance=true: the balanced (zigzag) layout is "
-          "not there yet; the contiguous layout is used");
-    }
-    if (config_.data.packing &&
-        config_.data.dataset_type == data::DatasetType::kText) {
-      notes.push_back(
-          "packing=true: attention that keeps documents apart is not there "
-          "yet; a sequence is a piece of the text's stream, and no loss is "
-          "taken across documents");
-    }
     if (config_.train.enable_checkpointing) {
       notes.push_back(
           "enable_checkpointing=true: whole checkpoints are not there yet; "

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ringmax/base/option_value.h"
 #include "ringmax/config/known_keys.h"
@@ -53,6 +54,47 @@ constexpr FeatureRule kRules[] = {
      "context_sharding", "context_sharding=expert",
      "the sequence is sharded over the context axis alone; valid is context",
      [](const Asked& a) { return a.text("context_sharding") != "context"; }},
+    {"load balance", Verdict::kComputed, "context_parallel_load_balance",
+     "context_parallel_load_balance=True", "zigzag layout, made by the data",
+     [](const Asked& a) { return a.yes("context_parallel_load_balance"); }},
+    {"striped layout", Verdict::kComputed, "context_parallel_reorder_strategy",
+     "context_parallel_reorder_strategy=striped", "made by the data",
+     [](const Asked& a) {
+       return a.text("context_parallel_reorder_strategy") == "striped";
+     }},
+    {"packing", Verdict::kComputed, "packing", "packing=True",
+     "documents are segments; blocks without a common one are skipped",
+     [](const Asked& a) { return a.yes("packing"); }},
+    {"sliding windows", Verdict::kComputed, "attention_type",
+     "attention_type=local_sliding sliding_window_size=64",
+     "keys behind the window are not sent",
+     [](const Asked& a) {
+       return a.text("attention_type") == "local_sliding";
+     }},
+    {"chunked attention", Verdict::kComputed, "attention_type",
+     "attention_type=chunk chunk_attn_window_size=64",
+     "keys of other chunks are not sent",
+     [](const Asked& a) { return a.text("attention_type") == "chunk"; }},
+    {"attention sinks", Verdict::kComputed, "attention_sink",
+     "attention_sink=True", "applied once, after the last ring step",
+     [](const Asked& a) { return a.yes("attention_sink"); }},
+    {"soft cap", Verdict::kComputed, "attn_logits_soft_cap",
+     "attn_logits_soft_cap=50", "with its gradient, in the kernel",
+     [](const Asked& a) { return a.number("attn_logits_soft_cap", 0) > 0; }},
+    {"largest logits", Verdict::kComputed, "record_max_logits",
+     "record_max_logits=True", "one figure a layer in metrics.jsonl",
+     [](const Asked& a) { return a.yes("record_max_logits"); }},
+    {"length that the square of the ring does not divide", Verdict::kComputed,
+     "max_target_length", "max_target_length=2056",
+     "a multiple of the ring will do, of twice the ring for zigzag",
+     [](const Asked& a) { return a.chosen("max_target_length"); }},
+    {"odd rings", Verdict::kComputed, "ici_context_parallelism",
+     "ici_context_parallelism=3 max_target_length=2046 base_emb_dim=192 "
+     "per_device_batch_size=1",
+     "in every layout",
+     [](const Asked& a) {
+       return std::fmod(a.number("ici_context_parallelism", 1), 2) == 1;
+     }},
     {"ragged attention", Verdict::kRefused, "use_ragged_attention",
      "use_ragged_attention=True",
      "ragged attention reads the cache of a decoder; rows of training are "
@@ -136,10 +178,12 @@ constexpr FeatureRule kRules[] = {
      "no effect: dQ is summed in place, no partial sums are kept",
      [](const Asked& a) { return a.number("dq_reduction_steps", 0) == 3; }},
     {"sub-blocks of keys, forward", Verdict::kNoted, "sa_block_kv_compute",
-     "sa_block_kv_compute=256", "no effect: a block is worked on whole",
+     "sa_block_kv_compute=256",
+     "no effect on a CPU: a block is worked on whole",
      [](const Asked& a) { return a.chosen("sa_block_kv_compute"); }},
     {"sub-blocks of keys, backward", Verdict::kNoted, "sa_block_kv_dkv_compute",
-     "sa_block_kv_dkv_compute=256", "no effect: a block is worked on whole",
+     "sa_block_kv_dkv_compute=256",
+     "no effect on a CPU: a block is worked on whole",
      [](const Asked& a) { return a.chosen("sa_block_kv_dkv_compute"); }},
     {"query blocks of a dQ kernel", Verdict::kNoted, "sa_block_q_dq",
      "sa_block_q_dq=256", "no effect: one backward pass makes dQ, dK and dV",

@@ -27,7 +27,7 @@ inline constexpr std::array<AxisInfo, 12> kAxes = {{
     {"fsdp", "fsdp", true},
     {"fsdp_transpose", "fsdp_transpose", false},
     {"context", "context", true},
-    {"context_usp_ulysses", "context_usp_ulysses", false},
+    {"context_usp_ulysses", "context_usp_ulysses", true},
     {"context_autoregressive", "context_autoregressive", false},
     {"tensor", "tensor", true},
     {"tensor_sequence", "tensor_sequence", false},

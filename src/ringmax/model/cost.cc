@@ -1,5 +1,6 @@
 #include "ringmax/model/cost.h"
 
+#include "ringmax/model/attention.h"
 #include "ringmax/model/parameters.h"
 
 namespace ringmax::model {
@@ -20,7 +21,8 @@ std::int64_t parameter_count(const ModelOptions& options) {
 
 std::int64_t attention_flops(const ModelOptions& o, std::int64_t batch,
                              std::int64_t length) {
-  const std::int64_t pairs = length * (length + 1) / 2;
+  const attention::PositionRun row{0, 1, length};
+  const std::int64_t pairs = attention_mask(o).count(row, row);
   const std::int64_t forward = 4 * o.head_dim * o.base_num_query_heads * pairs *
                                o.base_num_decoder_layers * batch;
   return 3 * forward;

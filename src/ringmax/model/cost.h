@@ -11,8 +11,9 @@ namespace ringmax::model {
 
 std::int64_t parameter_count(const ModelOptions& options);
 
-// Forward and backward (counted as twice the forward) of causal attention,
-// masked-in pairs only: 12 * head_dim a pair, head and layer.
+// Forward and backward (counted as twice the forward) of attention, pairs of
+// the model's mask only (rows of one document): 12 * head_dim a pair, head and
+// layer.
 std::int64_t attention_flops(const ModelOptions& options, std::int64_t batch,
                              std::int64_t length);
 

@@ -15,6 +15,21 @@ TEST(Cost, CausalAttentionFlopsOfTheKnownCase) {
   EXPECT_EQ(attention_flops(o, 1, 4096), 103'104'380'928);
 }
 
+TEST(Cost, AttentionFlopsCountTheMasksPairs) {
+  ModelOptions o;
+  o.base_num_decoder_layers = 1;
+  o.base_num_query_heads = 1;
+  o.head_dim = 1;
+  constexpr std::int64_t kPerPair = 12;
+  EXPECT_EQ(attention_flops(o, 2, 16), kPerPair * 2 * 136);
+  o.attention_type = AttentionType::kLocalSliding;
+  o.sliding_window_size = 6;  // rows of 1 to 5 keys, then of 6
+  EXPECT_EQ(attention_flops(o, 2, 16), kPerPair * 2 * (15 + 11 * 6));
+  o.attention_type = AttentionType::kChunk;
+  o.chunk_attn_window_size = 5;  // three whole chunks and one token
+  EXPECT_EQ(attention_flops(o, 2, 16), kPerPair * 2 * (3 * 15 + 1));
+}
+
 TEST(Cost, Llama8BOnEightDevicesHoldsItsShareOfTheState) {
   ModelOptions o;
   o.base_emb_dim = 4096;

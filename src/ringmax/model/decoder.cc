@@ -11,6 +11,7 @@
 #include "ringmax/graph/ops.h"
 #include "ringmax/graph/parallel.h"
 #include "ringmax/mesh/axis_rules.h"
+#include "ringmax/model/attention.h"
 #include "ringmax/model/layers.h"
 
 namespace ringmax::model {
@@ -75,24 +76,14 @@ Value used(Value weight, const ParameterInfo& info, DType dtype) {
                           of_one_layer(info.gathered), of_one_layer(info.spec));
 }
 
-attention::AttendSettings attend_settings(const ModelContext& c,
-                                          const mesh::Mesh& mesh) {
-  attention::AttendSettings s;
-  s.strategy = attention::strategy_of(c.attention.context_parallel_strategy);
-  s.blocks.block_q = c.attention.sa_block_q;
-  s.blocks.block_kv = c.attention.sa_block_kv;
-  const auto spec = [&](std::string_view heads) {
-    return mesh::logical_to_spec(
-        {"activation_batch", "activation_length", heads, "activation_kv"},
-        mesh::default_axis_rules(), mesh);
-  };
-  s.q_spec = spec("activation_heads");
-  s.kv_spec = spec("activation_kv_heads");
-  return s;
-}
+struct Attended {
+  Value x_BSE;
+  Value max_logit;  // scalar
+};
 
-Value attend_projected(const ModelContext& c, Value x,
-                       const RotaryAngles& angles, const AttentionWeights& w) {
+Attended attend_projected(const ModelContext& c, Value x,
+                          const RotaryAngles& angles, Value segment_ids_BS,
+                          const AttentionWeights& w) {
   const graph::Precision precision = precision_of(c.options);
   const auto project = [&](Value weight, std::string_view heads) {
     const Value y = graph::einsum("bse,ehd->bshd", x, weight, precision);
@@ -109,13 +100,15 @@ Value attend_projected(const ModelContext& c, Value x,
       "key_proj");
   const Value v = graph::checkpoint_name(
       project(w.value_EKD, "activation_kv_heads"), "value_proj");
-  const Value out = graph::checkpoint_name(
-      attention::attend({q, k, v, {}, {}, {}},
-                        attend_settings(c, x.graph->mesh()))
-          .out_BSHV,
-      "context");
-  return residual_stream(
-      graph::einsum("bshd,hde->bse", out, w.out_HDE, precision));
+  const attention::AttendResult attended =
+      attention::attend({q, k, v, segment_ids_BS, segment_ids_BS, w.sinks_H},
+                        attend_settings(c.options, c.attention, c.plan,
+                                        x.graph->mesh(), c.target));
+  const Value out = graph::checkpoint_name(attended.out_BSHV, "context");
+  const Value projected =
+      graph::einsum("bshd,hde->bse", out, w.out_HDE, precision);
+  return {residual_stream(projected),
+          graph::reduce_max(attended.max_BSH, {0, 1, 2})};
 }
 
 Value mlp(const ModelContext& c, Value x, Value gate_EF, Value up_EF,
@@ -154,24 +147,28 @@ Value embed(const ModelContext& c, Value table, const ParameterInfo& info,
 }  // namespace
 
 Value attention_layer(const ModelContext& context, Value x_BSE,
-                      Value positions_BS, const AttentionWeights& layer) {
+                      const SequenceInputs& inputs,
+                      const AttentionWeights& layer) {
   return attend_projected(context, x_BSE,
-                          rotary_angles(positions_BS, context.options), layer);
+                          rotary_angles(inputs.positions_BS, context.options),
+                          inputs.segment_ids_BS, layer)
+      .x_BSE;
 }
 
-Value decoder(const ModelContext& c, const Values& weights, Value tokens_BS,
-              Value positions_BS) {
-  Graph& g = *tokens_BS.graph;
+DecoderOutput decoder(const ModelContext& c, const Values& weights,
+                      const SequenceInputs& inputs) {
+  Graph& g = *inputs.tokens_BS.graph;
   const Scope scope(g, "decoder");
   const auto& infos = c.infos;
   const auto at = [&](std::string_view name) {
     return parameter_index(infos, name);
   };
   const std::size_t embedding = at("token_embedder/embedding");
-  const Value x0 = embed(c, weights[embedding], infos[embedding], tokens_BS);
-  const RotaryAngles angles = rotary_angles(positions_BS, c.options);
+  const Value x0 =
+      embed(c, weights[embedding], infos[embedding], inputs.tokens_BS);
+  const RotaryAngles angles = rotary_angles(inputs.positions_BS, c.options);
 
-  const std::vector<std::size_t> stacked = {
+  std::vector<std::size_t> stacked = {
       at("layers/pre_self_attention_norm/scale"),
       at("layers/self_attention/query"),
       at("layers/self_attention/key"),
@@ -181,34 +178,46 @@ Value decoder(const ModelContext& c, const Values& weights, Value tokens_BS,
       at("layers/mlp/wi_0"),
       at("layers/mlp/wi_1"),
       at("layers/mlp/wo")};
+  if (c.options.attention_sink) {
+    stacked.push_back(at("layers/self_attention/sinks"));
+  }
   Values xs;
   for (const std::size_t i : stacked) xs.push_back(weights[i]);
   graph::ScanOptions options;
   options.length = c.options.base_num_decoder_layers;
   options.remat = remat_of(c.options);
   const double epsilon = c.options.normalization_layer_epsilon;
-  const Value x =
-      graph::scan(
-          g, {x0}, xs, options,
-          [&](Value, const Values& carry, const Values& slices) {
-            const Scope layer(g, "layers");
-            // Converting and gathering stay inside the loop: the
-            // compiler would do them for all layers at once.
-            const Values w0 = graph::optimization_barrier(slices);
-            Values w;
-            for (std::size_t i = 0; i < w0.size(); ++i) {
-              w.push_back(used(w0[i], infos[stacked[i]], c.options.dtype));
-            }
-            const Value x = residual_stream(carry[0]);
-            const Value normed = rms_norm(x, w0[0], epsilon);
-            const Value h = x + attend_projected(c, normed, angles,
-                                                 {w[1], w[2], w[3], w[4]});
-            const Value out =
-                h + mlp(c, rms_norm(h, w0[5], epsilon), w[6], w[7], w[8]);
-            return graph::ScanValues{{residual_stream(out)}, {}};
-          })
-          .carry[0];
-  return rms_norm(x, weights[at("decoder_norm/scale")], epsilon);
+  const graph::ScanValues scanned = graph::scan(
+      g, {x0}, xs, options,
+      [&](Value, const Values& carry, const Values& slices) {
+        const Scope layer(g, "layers");
+        // Converting and gathering stay inside the loop: the compiler would do
+        // them for all layers at once.
+        const Values w0 = graph::optimization_barrier(slices);
+        Values w;
+        for (std::size_t i = 0; i < w0.size(); ++i) {
+          w.push_back(used(w0[i], infos[stacked[i]], c.options.dtype));
+        }
+        const Value x = residual_stream(carry[0]);
+        // Sinks enter the softmax, which is float32: not rounded.
+        const Value sinks = c.options.attention_sink ? w0[9] : Value{};
+        const Attended attended = attend_projected(
+            c, rms_norm(x, w0[0], epsilon), angles, inputs.segment_ids_BS,
+            {w[1], w[2], w[3], w[4], sinks});
+        const Value h = x + attended.x_BSE;
+        const Value out =
+            h + mlp(c, rms_norm(h, w0[5], epsilon), w[6], w[7], w[8]);
+        Values stacked_out;
+        if (c.attention.record_max_logits) {
+          stacked_out.push_back(attended.max_logit);
+        }
+        return graph::ScanValues{{residual_stream(out)}, stacked_out};
+      });
+  DecoderOutput output;
+  output.hidden_BSE =
+      rms_norm(scanned.carry[0], weights[at("decoder_norm/scale")], epsilon);
+  if (c.attention.record_max_logits) output.max_logits_L = scanned.stacked[0];
+  return output;
 }
 
 Value output_head(const ModelContext& c, const Values& weights) {

@@ -6,6 +6,7 @@
 
 #include "ringmax/attention/options.h"
 #include "ringmax/graph/graph.h"
+#include "ringmax/hw/target.h"
 #include "ringmax/model/options.h"
 #include "ringmax/model/parameters.h"
 
@@ -16,25 +17,44 @@ struct ModelContext {
   const ModelOptions& options;
   const attention::AttentionOptions& attention;
   const std::vector<ParameterInfo>& infos;
+  attention::ContextPlan plan = {};
+  hw::Target target = {};
 };
 
-// Hidden states after the final norm: [B, S, E] in the activation dtype.
-// `weights` are in the order of `infos`; tokens and positions int32 [B, S].
-graph::Value decoder(const ModelContext& context,
-                     const std::vector<graph::Value>& weights,
-                     graph::Value tokens_BS, graph::Value positions_BS);
+// What a row of the batch is, slot by slot, in the order of the plan's layout;
+// int32 [B, S].
+struct SequenceInputs {
+  graph::Value tokens_BS;
+  graph::Value positions_BS;  // for RoPE; restart with each document
+  // Documents: a token sees its own one's alone, and 0 is padding. Invalid: a
+  // row is one document.
+  graph::Value segment_ids_BS;
+};
+
+struct DecoderOutput {
+  graph::Value hidden_BSE;  // after the final norm, in the activation dtype
+  // float32: the largest attention logit of every layer; no gradient flows into
+  // it. Invalid unless record_max_logits.
+  graph::Value max_logits_L;
+};
+
+// `weights` are in the order of `infos`.
+DecoderOutput decoder(const ModelContext& context,
+                      const std::vector<graph::Value>& weights,
+                      const SequenceInputs& inputs);
 
 // The output head [E, V] as it is kept (sharded), in the activation dtype.
 graph::Value output_head(const ModelContext& context,
                          const std::vector<graph::Value>& weights);
 
 // The attention layer alone: projections, RoPE, attention, output projection.
-// `layer` holds query, key, value and out of one layer.
+// `layer` holds the weights of one layer; `inputs` need no tokens.
 struct AttentionWeights {
   graph::Value query_EHD, key_EKD, value_EKD, out_HDE;
+  graph::Value sinks_H = {};  // invalid unless attention_sink
 };
 graph::Value attention_layer(const ModelContext& context, graph::Value x_BSE,
-                             graph::Value positions_BS,
+                             const SequenceInputs& inputs,
                              const AttentionWeights& layer);
 
 }  // namespace ringmax::model

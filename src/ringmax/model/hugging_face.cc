@@ -55,6 +55,7 @@ HostArray scaled(const HostArray& values, double factor) {
   return result;
 }
 
+// Linear weights and scales; their files' names end in ".weight".
 struct LayerName {
   std::string_view ours;
   std::string_view theirs;
@@ -108,6 +109,11 @@ std::vector<std::pair<std::string, HostArray>> to_hugging_face(
       all.emplace_back(fmt::format("model.layers.{}.{}.weight", l, name.theirs),
                        std::move(one));
     }
+    if (o.attention_sink) {
+      all.emplace_back(fmt::format("model.layers.{}.self_attn.sinks", l),
+                       layer_of(at("layers/self_attention/sinks"), l,
+                                {o.base_num_query_heads}));
+    }
   }
   return all;
 }
@@ -131,6 +137,22 @@ std::string hugging_face_config(const ModelOptions& o) {
       {"attention_bias", false},
       {"mlp_bias", false},
       {"torch_dtype", std::string(dtype_name(o.weight_dtype))}};
+  if (o.attention_type == AttentionType::kLocalSliding) {
+    // The same weights and computation, and a window.
+    config["architectures"] = {"MistralForCausalLM"};
+    config["model_type"] = "mistral";
+    config["sliding_window"] = o.sliding_window_size;
+  }
+  if (o.attention_type == AttentionType::kChunk || o.attention_sink ||
+      o.attn_logits_soft_cap > 0) {
+    // No model over there computes this. A name that it does not know keeps it
+    // from loading the weights and leaving half of the model out.
+    config["architectures"] = {"RingMaxForCausalLM"};
+    config["model_type"] = "ringmax";
+    config["attention_chunk_size"] = o.chunk_attn_window_size;
+    config["attention_sink"] = o.attention_sink;
+    config["attn_logit_softcapping"] = o.attn_logits_soft_cap;
+  }
   if (o.rope_scaling()) {
     config["rope_scaling"] = {
         {"rope_type", "llama3"},

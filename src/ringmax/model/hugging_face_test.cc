@@ -112,5 +112,44 @@ TEST(HuggingFace, TiedHeads) {
       false);
 }
 
+TEST(HuggingFace, SinksAreOneVectorALayer) {
+  ModelOptions o = unlike_dims();
+  o.attention_sink = true;
+  const auto all = exported(o);
+  EXPECT_EQ(all.size(), 3u + 3u * 10u);
+  const HostArray& sinks = all.at("model.layers.2.self_attn.sinks");
+  EXPECT_EQ(sinks.shape().dims, Dims({4}));
+  EXPECT_EQ(sinks.data<float>()[1],
+            first_of(o, "layers/self_attention/sinks") + 2 * 4 + 1);
+}
+
+TEST(HuggingFace, AModelThatIsNoLlamaDoesNotSayItIsOne) {
+  const auto config = [](auto change) {
+    ModelOptions o = unlike_dims();
+    change(o);
+    return nlohmann::json::parse(hugging_face_config(o));
+  };
+  EXPECT_EQ(config([](ModelOptions&) {}).at("model_type"), "llama");
+  const auto window = config([](ModelOptions& o) {
+    o.attention_type = AttentionType::kLocalSliding;
+    o.sliding_window_size = 5;
+  });
+  EXPECT_EQ(window.at("model_type"), "mistral");
+  EXPECT_EQ(window.at("sliding_window"), 5);
+  const auto chunks = config([](ModelOptions& o) {
+    o.attention_type = AttentionType::kChunk;
+    o.chunk_attn_window_size = 4;
+  });
+  EXPECT_EQ(chunks.at("model_type"), "ringmax");
+  EXPECT_EQ(chunks.at("attention_chunk_size"), 4);
+  EXPECT_EQ(
+      config([](ModelOptions& o) { o.attention_sink = true; }).at("model_type"),
+      "ringmax");
+  EXPECT_EQ(config([](ModelOptions& o) {
+              o.attn_logits_soft_cap = 50;
+            }).at("attn_logit_softcapping"),
+            50);
+}
+
 }  // namespace
 }  // namespace ringmax::model

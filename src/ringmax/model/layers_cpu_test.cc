@@ -124,7 +124,6 @@ std::vector<HostArray> attention_on(const mesh::Mesh& mesh,
                                     std::int32_t first_position) {
   const ModelOptions options = small_options();
   attention::AttentionOptions attention;
-  attention.context_parallel_strategy = strategy;
   attention.sa_block_q = 4;
   attention.sa_block_kv = 4;
   const std::vector<ParameterInfo> infos = parameters(options, mesh);
@@ -158,8 +157,9 @@ std::vector<HostArray> attention_on(const mesh::Mesh& mesh,
             spec({"activation_batch", "activation_length"}));
   const graph::Value weight =
       input("weight", normal({kBatch, kLength, e}, 25, 1), x_spec);
-  const ModelContext context{options, attention, infos};
-  const graph::Value y = attention_layer(context, x, positions, w);
+  ModelContext context{options, attention, infos};
+  context.plan.strategy = strategy;
+  const graph::Value y = attention_layer(context, x, {{}, positions, {}}, w);
   const graph::Value loss = graph::reduce_sum(y * weight, {0, 1, 2});
   g.result("y", y, x_spec);
   const graph::Values wrt = {x, w.query_EHD, w.key_EKD, w.value_EKD, w.out_HDE};

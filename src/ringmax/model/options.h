@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "ringmax/attention/options.h"
 #include "ringmax/base/dtype.h"
 #include "ringmax/base/option.h"
 #include "ringmax/base/problems.h"
+#include "ringmax/mesh/mesh.h"
 
 namespace ringmax::model {
 
@@ -104,6 +106,25 @@ struct ModelOptions {
 void declare_options(OptionSet& set, ModelOptions& options);
 // What the descriptors alone cannot see: settings that do not fit together.
 void validate(const ModelOptions& options, Problems& problems);
+
+// The global batch, as attention sees it.
+struct SequenceShape {
+  // 0: sizes do not fit the mesh, or are not known; then only the length is
+  // looked at.
+  std::int64_t batch = 1;
+  std::int64_t length = 0;  // tokens of a row
+  bool segments = false;    // rows hold several documents, or padding
+};
+
+// How the model's attention is spread over the mesh. What cannot be computed,
+// and lengths that do not divide, become problems; the plan is then no more
+// than a guess. `compile_topology` names the hardware; empty is this CPU.
+attention::ContextPlan plan_context(const ModelOptions& model,
+                                    const attention::AttentionOptions& options,
+                                    const mesh::Mesh& mesh,
+                                    const SequenceShape& shape,
+                                    const std::string& compile_topology,
+                                    Problems& problems);
 
 }  // namespace ringmax::model
 

@@ -53,6 +53,10 @@ std::vector<ParameterInfo> parameters(const ModelOptions& o,
       {"layers", "embed", "kv_heads", "kv"}, fan_in(e));
   add("layers/self_attention/out", {l, h, d, e},
       {"layers", "q_heads", "kv", "embed"}, fan_in(h * d));
+  if (o.attention_sink) {
+    add("layers/self_attention/sinks", {l, h}, {"layers", "q_heads"}, 0);
+    all.back().init_constant = 0;
+  }
   add("layers/post_self_attention_norm/scale", {l, e}, {"layers", "norm"}, 0);
   add("layers/mlp/wi_0", {l, e, f}, {"layers", "embed", "mlp"}, fan_in(e));
   add("layers/mlp/wi_1", {l, e, f}, {"layers", "embed", "mlp"}, fan_in(e));
@@ -75,7 +79,9 @@ std::size_t parameter_index(const std::vector<ParameterInfo>& infos,
 graph::Value initial_value(graph::Graph& graph, const ParameterInfo& info,
                            std::size_t index, std::uint64_t seed) {
   const graph::Scope scope(graph, info.name);
-  if (info.init_stddev == 0) return graph::constant(graph, info.shape, 1);
+  if (info.init_stddev == 0) {
+    return graph::constant(graph, info.shape, info.init_constant);
+  }
   return graph::constrain(
       graph::convert(
           approx_normal(graph, info.shape.dims, seed, index, info.init_stddev),

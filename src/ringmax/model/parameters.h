@@ -24,8 +24,9 @@ struct ParameterInfo {
   std::vector<std::string_view> logical;  // logical axis names, one per dim
   mesh::PartitionSpec spec;               // how it is kept
   mesh::PartitionSpec gathered;           // how it is used: embed is whole
-  // Standard deviation of the initial values; 0 means all ones.
+  // Standard deviation of the initial values; 0: all are init_constant.
   double init_stddev = 0;
+  double init_constant = 1;
 };
 
 // In a fixed order, which is also that of programs and checkpoints.

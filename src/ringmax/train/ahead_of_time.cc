@@ -39,7 +39,8 @@ Machine tpu_machine(const std::string& compile_topology,
 StepText step_text(const config::Config& config, const Machine& machine) {
   const auto start = std::chrono::steady_clock::now();
   StepText text;
-  text.stablehlo = graph::print_stablehlo(*step_program(step_settings(config)));
+  text.stablehlo = graph::print_stablehlo(
+      *step_program(step_settings(config, machine.target)));
   text.assignment =
       device_assignment(machine.topology.devices(), config.device_mesh,
                         machine.topology.attributes());

@@ -68,6 +68,10 @@ TrainResult run_training(
            dataset->describe(),
            session.from_cache ? "loaded from the executable cache" : "compiled",
            session.compile_s);
+  log_info("attention: {}", config.plan.summary);
+  for (const std::string& why : config.plan.refused) {
+    log_info("attention, why not {}", why);
+  }
   make_run_directory(config.run_directory);
   MetricsWriter metrics(config.run_directory, 0);
 
@@ -93,6 +97,7 @@ TrainResult run_training(
         static_cast<double>(config.tokens_per_step) / m.step_time_s;
     m.tflops_per_device = flops_per_device / m.step_time_s / 1e12;
     m.total_weights = out.total_weights;
+    m.max_logits = out.max_logits;
     metrics.write(m);
     print_line(format_step_line(m, config.train.steps, config.device_count,
                                 std::nullopt));

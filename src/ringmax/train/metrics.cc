@@ -80,7 +80,7 @@ std::string format_step_line(const StepMetrics& metrics,
 
 std::string metrics_json(const StepMetrics& metrics) {
   // dump() writes null for what is not finite.
-  return nlohmann::ordered_json{
+  nlohmann::ordered_json json = {
       {"step", metrics.step},
       {"loss", metrics.loss},
       {"grad_norm", metrics.grad_norm},
@@ -88,8 +88,9 @@ std::string metrics_json(const StepMetrics& metrics) {
       {"step_time_s", metrics.step_time_s},
       {"tokens_per_s", metrics.tokens_per_s},
       {"tflops_per_device", metrics.tflops_per_device},
-      {"total_weights", metrics.total_weights}}
-      .dump();
+      {"total_weights", metrics.total_weights}};
+  if (!metrics.max_logits.empty()) json["max_logits"] = metrics.max_logits;
+  return json.dump();
 }
 
 MetricsWriter::MetricsWriter(const std::string& run_dir,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ringmax/base/file.h"
 
@@ -22,6 +23,8 @@ struct StepMetrics {
   double tokens_per_s = 0;       // over all devices
   double tflops_per_device = 0;  // model FLOPs, 1e12 a second
   double total_weights = 0;      // pairs that count
+  // The largest attention logit of every layer; empty when not recorded.
+  std::vector<double> max_logits = {};
 };
 
 // "step 12/100  loss 2.3456  grad_norm 0.98  lr 3.0e-04  231 ms  17,716 tok/s

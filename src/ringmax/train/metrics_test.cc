@@ -57,6 +57,12 @@ TEST(MetricsJson, OneObject) {
             R"("total_weights":4096.0})");
 }
 
+TEST(MetricsJson, LargestLogitsWhenTheyWereRecorded) {
+  StepMetrics metrics = example();
+  metrics.max_logits = {1.5, 0.25};
+  EXPECT_TRUE(metrics_json(metrics).ends_with(R"("max_logits":[1.5,0.25]})"));
+}
+
 TEST(MetricsWriter, FreshOrResumedWithoutStepsTwice) {
   const TempDir dir;
   const std::string path = dir.path() + "/metrics.jsonl";

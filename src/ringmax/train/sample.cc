@@ -34,7 +34,8 @@ void build(graph::Graph& g, const model::ModelOptions& options,
   const attention::AttentionOptions attention;
   const model::ModelContext context{options, attention, infos};
   const Value hidden =
-      model::decoder(context, weights, tokens, graph::iota(g, row, 1));
+      model::decoder(context, weights, {tokens, graph::iota(g, row, 1), {}})
+          .hidden_BSE;
   const Value one = graph::dynamic_slice_dim(hidden, 1, last, 1);
   const Value logits = graph::einsum(
       "bse,ev->bsv", one, model::output_head(context, weights), DType::kF32);

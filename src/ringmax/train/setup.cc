@@ -8,6 +8,7 @@
 
 #include "ringmax/base/error.h"
 #include "ringmax/data/open_dataset.h"
+#include "ringmax/data/reorder.h"
 #include "ringmax/graph/print.h"
 #include "ringmax/hw/host.h"
 #include "ringmax/model/cost.h"
@@ -29,6 +30,17 @@ DeviceAssignment assign_devices(const pjrt::Client& client,
   const std::vector<pjrt::DeviceDescription> devices(client.devices().begin(),
                                                      client.devices().end());
   return device_assignment(devices, mesh);
+}
+
+// What this run's programs are compiled for.
+hw::Target target_of(const config::Config& config) {
+  hw::Target target = hw::cpu_target(config.device_count);
+  if (config.runtime.hardware == pjrt::Hardware::kTpu) {
+    // Which chip it is shows once the plugin is loaded; any TPU has no FFI.
+    target.platform = "tpu";
+    target.has_ffi = false;
+  }
+  return target;
 }
 
 HostArray scalar(double value) {
@@ -64,18 +76,31 @@ std::shared_ptr<const data::Dataset> make_dataset(
     const config::Config& config) {
   const data::BatchShape shape{config.global_batch,
                                config.data.max_target_length};
-  return data::open_dataset(config.data, shape, config.model.vocab_size);
+  std::shared_ptr<const data::Dataset> dataset =
+      data::open_dataset(config.data, shape, config.model.vocab_size);
+  if (config.plan.layout == attention::LayoutKind::kContiguous) return dataset;
+  const attention::Layout layout(
+      config.plan.layout, shape.sequence_length,
+      attention::sequence_shards(config.device_mesh));
+  return data::reorder(std::move(dataset), layout.positions());
 }
 
-StepSettings step_settings(const config::Config& config) {
-  return {config.model,        config.attention,
-          config.train,        config.device_mesh,
-          config.global_batch, config.data.max_target_length};
+StepSettings step_settings(const config::Config& config,
+                           const hw::Target& target) {
+  return {config.model,
+          config.attention,
+          config.train,
+          config.device_mesh,
+          config.global_batch,
+          config.data.max_target_length,
+          config.plan,
+          config.data.has_segments(),
+          target};
 }
 
 Session make_session(const config::Config& config) {
   Session session;
-  const StepSettings settings = step_settings(config);
+  const StepSettings settings = step_settings(config, target_of(config));
   // Programs first: a shape that does not fit is told before a plugin loads.
   const auto init = init_program(settings);
   const auto step = step_program(settings);
@@ -109,8 +134,10 @@ StepOutput run_step(const Session& session, const config::Config& config,
   const mesh::PartitionSpec rows = batch_spec(config.device_mesh);
   const auto t = static_cast<double>(step + 1);
   std::vector<DeviceArray> inputs;
-  for (const HostArray* a :
-       {&batch.tokens, &batch.targets, &batch.positions, &batch.weights}) {
+  std::vector<const HostArray*> arrays = {&batch.tokens, &batch.targets,
+                                          &batch.positions, &batch.weights};
+  if (config.data.has_segments()) arrays.push_back(&batch.segment_ids);
+  for (const HostArray* a : arrays) {
     inputs.push_back(upload(session.placement, *a, rows));
   }
   for (const double s : {learning_rate_at(step, config.train),
@@ -132,6 +159,12 @@ StepOutput run_step(const Session& session, const config::Config& config,
   output.total_weights = take();
   output.grad_norm = take();
   output.loss = take();
+  if (config.attention.record_max_logits) {
+    const HostArray logits = results.back().shards[0].to_host();
+    output.max_logits.assign(logits.data<float>().begin(),
+                             logits.data<float>().end());
+    results.pop_back();
+  }
   state = std::move(results);
   return output;
 }

@@ -19,7 +19,9 @@ void check_host_memory(const config::Config& config);
 
 std::shared_ptr<const data::Dataset> make_dataset(const config::Config& config);
 
-StepSettings step_settings(const config::Config& config);
+// `target` is what the program is compiled for.
+StepSettings step_settings(const config::Config& config,
+                           const hw::Target& target);
 
 // Everything a run executes.
 struct Session {
@@ -38,6 +40,7 @@ struct StepOutput {
   double loss = 0;
   double grad_norm = 0;
   double total_weights = 0;
+  std::vector<double> max_logits;  // per layer, with record_max_logits
 };
 // Runs one step (0 is the first) and waits for its loss. `state` is replaced.
 StepOutput run_step(const Session& session, const config::Config& config,

@@ -109,6 +109,10 @@ std::unique_ptr<Graph> step_program(const StepSettings& settings) {
   const Value positions =
       g.parameter("positions", Shape(DType::kI32, data), rows);
   const Value valid = g.parameter("weights", Shape(DType::kF32, data), rows);
+  Value segment_ids;
+  if (settings.segments) {
+    segment_ids = g.parameter("segment_ids", Shape(DType::kI32, data), rows);
+  }
   const auto scalar = [&](const char* name) {
     return g.parameter(name, Shape(DType::kF32, {}), mesh::PartitionSpec());
   };
@@ -117,11 +121,13 @@ std::unique_ptr<Graph> step_program(const StepSettings& settings) {
   scalars.correction1 = scalar("bias_correction1");
   scalars.correction2 = scalar("bias_correction2");
 
-  const model::ModelContext context{settings.model, settings.attention, infos};
-  const Value hidden = model::decoder(context, weights, tokens, positions);
-  const model::Loss loss =
-      model::cross_entropy(hidden, model::output_head(context, weights),
-                           targets, valid, settings.model.num_vocab_tiling);
+  const model::ModelContext context{settings.model, settings.attention, infos,
+                                    settings.plan, settings.target};
+  const model::DecoderOutput decoded =
+      model::decoder(context, weights, {tokens, positions, segment_ids});
+  const model::Loss loss = model::cross_entropy(
+      decoded.hidden_BSE, model::output_head(context, weights), targets, valid,
+      settings.model.num_vocab_tiling);
   Values gradients = graph::gradient(loss.mean, weights);
   for (std::size_t i = 0; i < infos.size(); ++i) {
     gradients[i] = graph::constrain(gradients[i], infos[i].spec);
@@ -144,6 +150,9 @@ std::unique_ptr<Graph> step_program(const StepSettings& settings) {
   emit("", weights, &Updated::weight);
   emit("first_moment/", first, &Updated::first);
   emit("second_moment/", second, &Updated::second);
+  if (decoded.max_logits_L.valid()) {
+    g.result("max_logits", decoded.max_logits_L, mesh::PartitionSpec());
+  }
   g.result("loss", loss.mean, mesh::PartitionSpec());
   g.result("grad_norm", norm, mesh::PartitionSpec());
   g.result("total_weights", loss.weights, mesh::PartitionSpec());

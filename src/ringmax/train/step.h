@@ -7,6 +7,7 @@
 
 #include "ringmax/attention/options.h"
 #include "ringmax/graph/graph.h"
+#include "ringmax/hw/target.h"
 #include "ringmax/mesh/mesh.h"
 #include "ringmax/model/options.h"
 #include "ringmax/model/parameters.h"
@@ -21,6 +22,10 @@ struct StepSettings {
   const mesh::Mesh& mesh;
   std::int64_t batch;   // sequences of the global batch
   std::int64_t length;  // tokens of a sequence
+  attention::ContextPlan plan = {};
+  // Rows hold several documents, or padding: there are segment ids.
+  bool segments = false;
+  hw::Target target = {};
 };
 
 // Results: parameters, first moments, second moments (zeros), each in the order
@@ -28,9 +33,11 @@ struct StepSettings {
 std::unique_ptr<graph::Graph> init_program(const StepSettings& settings);
 
 // Parameters: the state in init_program's order (donated), then tokens,
-// targets, positions (int32 [B, S]), weights (float32 [B, S]), then float32
-// scalars learning_rate, 1 - b1^t and 1 - b2^t. Results: the new state, loss,
-// gradient norm (before clipping), valid tokens.
+// targets, positions (int32 [B, S]), weights (float32 [B, S]), with `segments`
+// segment_ids (int32 [B, S]), all in the order of the plan's layout, then
+// float32 scalars learning_rate, 1 - b1^t and 1 - b2^t. Results: the new state,
+// with record_max_logits the largest attention logit of every layer [L], then
+// loss, gradient norm (before clipping), valid tokens.
 std::unique_ptr<graph::Graph> step_program(const StepSettings& settings);
 
 // How the data inputs are sharded, [B, S].
