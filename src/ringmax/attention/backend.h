@@ -55,6 +55,8 @@ struct KernelRequest {
   };
   BlockLengths forward_blocks;
   BlockLengths backward_blocks;
+  // Of the target, on chip, for one kernel; 0 where there is none.
+  std::int64_t vmem_bytes = 0;
 };
 
 // A query slot sees a key slot when mask.visible(their positions), and their

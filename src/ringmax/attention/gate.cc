@@ -403,6 +403,7 @@ KernelRequest request_of(const AttendShapes& s, const AttendSettings& settings,
   r.dtype = s.q.dtype;
   r.segments = s.q_segments.has_value();
   r.tile = plan.tile_mask.has_value();
+  r.vmem_bytes = settings.target.vmem_bytes;
   const BlockSettings& b = settings.blocks;
   const auto or_else = [](std::int64_t value, std::int64_t fallback) {
     return value == 0 ? fallback : value;

@@ -70,7 +70,7 @@ int float_predicate(CompareDirection direction) {
     case CompareDirection::kLe:
       return 5;
     case CompareDirection::kNe:
-      return 13;
+      break;
   }
   return 0;
 }
@@ -328,6 +328,7 @@ class Emitter {
         return plain(n, "arith.shrui");
       case Op::kCompare:
         if (is_float(shape(n.operands[0]).dtype)) {
+          if (n.compare == CompareDirection::kNe) return float_not_equal(n);
           return plain(n, "arith.cmpf",
                        fmt::format("{}, predicate = {} : i64", kFastMath,
                                    float_predicate(n.compare)));
@@ -390,6 +391,20 @@ class Emitter {
     if (from == DType::kBool) return plain(n, "arith.extui");
     if (!is_float(from)) return plain(n, "arith.sitofp");
     plain(n, dtype_size(to) > dtype_size(from) ? "arith.extf" : "arith.truncf");
+  }
+
+  // The compiler knows no comparison that is true for NaN.
+  void float_not_equal(const Node& n) {
+    const std::string type = type_text(shape(n.results[0]));
+    const std::string equal =
+        op("arith.cmpf", operand_names(n),
+           fmt::format("{}, predicate = {} : i64", kFastMath,
+                       float_predicate(CompareDirection::kEq)),
+           operand_types(n), type);
+    const std::string yes = constant(
+        shape(n.results[0]).dims.empty() ? "true" : "dense<true>", type);
+    names_[n.results[0]] = op("arith.xori", fmt::format("{}, {}", equal, yes),
+                              "", fmt::format("{}, {}", type, type), type);
   }
 
   void matmul(const Node& n) {

@@ -87,7 +87,8 @@ class Backward {
                           });
     const Dims q_rows = {rows(), 1, s_.block_q};
     const Dims kv_rows = {s_.windows(), 1, s_.window()};
-    q_positions_ = kernel.input("q_positions", i32(q_rows), q_rows, whole);
+    const Dims bounds = {q_rows[0], 2 * s_.intervals, s_.block_q};
+    intervals_ = kernel.input("intervals", i32(bounds), bounds, whole);
     kv_positions_ = kernel.input("kv_positions", i32(kv_rows), kv_rows, whole);
     if (s_.segments) {
       const auto row = [&](const Values& g) {
@@ -273,12 +274,18 @@ class Backward {
     const std::int64_t count = s_.keys_at_once;
     const Value at = k::multiple_of(start, count);
     PairSlots slots;
-    slots.queries = k::broadcast_to(
-        k::load(q_positions_, {e.query_block(), 0, 0}, {1, 1, s_.block_q}),
-        {count, s_.block_q});
+    const auto bound = [&](std::int64_t row) {
+      return k::broadcast_to(
+          k::load(intervals_, {e.query_block(), row, 0}, {1, 1, s_.block_q}),
+          {count, s_.block_q});
+    };
     slots.keys = with_lanes(
         as_column(k::load(kv_positions_, {e.window(), 0, at}, {1, 1, count})),
         s_.block_q);
+    for (std::int64_t i = 0; i < s_.intervals; ++i) {
+      slots.low.push_back(bound(2 * i));
+      slots.high.push_back(bound(2 * i + 1));
+    }
     if (s_.segments) {
       slots.query_segments =
           k::broadcast_to(k::load(q_segments_, {0, e.query_block(), 0, 0},
@@ -290,12 +297,12 @@ class Backward {
                      s_.block_q);
     }
     if (s_.tile) slots.tile = k::load(tile_, {at, 0}, {count, s_.block_q});
-    return visible(s_.mask, slots);
+    return visible(slots);
   }
 
   const KernelSpec s_;
   std::unique_ptr<k::Kernel> kernel_;
-  k::Ref list_, q_, key_, v_, dout_, stats_, q_positions_, kv_positions_,
+  k::Ref list_, q_, key_, v_, dout_, stats_, intervals_, kv_positions_,
       q_segments_, kv_segments_, tile_, dq_so_far_, dq_, dk_, dv_;
 };
 

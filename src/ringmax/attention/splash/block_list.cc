@@ -1,8 +1,6 @@
 #include "ringmax/attention/splash/block_list.h"
 
 #include <algorithm>
-#include <limits>
-#include <vector>
 
 #include "ringmax/attention/splash/kernel_math.h"
 #include "ringmax/base/error.h"
@@ -14,8 +12,6 @@ namespace g = ringmax::graph;
 
 namespace {
 
-constexpr double kBig = std::numeric_limits<std::int32_t>::max() / 2;
-
 // Whether any, and whether all pairs of two blocks are visible; bool
 // [lists, query blocks, key blocks].
 struct Verdict {
@@ -24,40 +20,39 @@ struct Verdict {
 Verdict both(const Verdict& a, const Verdict& b) {
   return {g::logical_and(a.any, b.any), g::logical_and(a.all, b.all)};
 }
+Verdict either(const Verdict& a, const Verdict& b) {
+  return {g::logical_or(a.any, b.any), g::logical_or(a.all, b.all)};
+}
 
-// Smallest and largest number of each block that is at least `floor`, and
-// whether all are. [lists, blocks].
+// Smallest and largest number of each block; [lists, blocks].
 struct Range {
-  g::Value low, high, whole;
+  g::Value low, high;
 };
-Range range_of(g::Value slots_LN, std::int64_t block, double floor) {
+Range range_of(g::Value slots_LN, std::int64_t block) {
   const g::Value x =
       g::reshape(slots_LN, {slots_LN.dim(0), slots_LN.dim(1) / block, block});
-  const g::Value real = g::greater_equal(x, g::full_like(x, floor));
-  return {g::reduce_min(g::select(real, x, g::full_like(x, kBig)), {2}),
-          g::reduce_max(g::select(real, x, g::full_like(x, -kBig)), {2}),
-          g::reduce(real, {2}, g::ReduceKind::kAnd)};
+  return {g::reduce_min(x, {2}), g::reduce_max(x, {2})};
 }
 
 class Classifier {
  public:
-  Classifier(const Mask& mask, const SlotData& slots, std::int64_t block_q,
-             std::int64_t block_kv)
-      : mask_(mask), slots_(slots), block_q_(block_q), block_kv_(block_kv) {
-    const g::Value q = g::expand_dim(slots.q_positions_S, 0);
-    const g::Value kv = g::expand_dim(slots.kv_positions_T, 0);
-    q_ = range_of(q, block_q, 0);
-    kv_ = range_of(kv, block_kv, 0);
-    query_blocks_ = q.dim(1) / block_q;
-    key_blocks_ = kv.dim(1) / block_kv;
-    lists_ = slots.q_segments_BS.valid() ? slots.q_segments_BS.dim(0) : 1;
-  }
+  Classifier(const SlotData& slots, std::int64_t block_q, std::int64_t block_kv)
+      : slots_(slots),
+        block_q_(block_q),
+        block_kv_(block_kv),
+        query_blocks_(slots.rows[0].low_S.dim(0) / block_q),
+        key_blocks_(slots.kv_positions_T.dim(0) / block_kv),
+        lists_(slots.q_segments_BS.valid() ? slots.q_segments_BS.dim(0) : 1),
+        keys_(range_of(g::expand_dim(slots.kv_positions_T, 0), block_kv)) {}
 
   // Kind and strict bit of every pair, int32 [lists, query blocks, key blocks].
   g::Value kinds() {
-    Verdict verdict = both(occupied(), law(mask_));
-    Verdict rest = outside_law();
-    verdict = both(verdict, rest);
+    Verdict law = in_interval(slots_.rows[0]);
+    for (std::size_t i = 1; i < slots_.rows.size(); ++i) {
+      law = either(law, in_interval(slots_.rows[i]));
+    }
+    const Verdict rest = outside_law();
+    const Verdict verdict = both(law, rest);
     const g::Value zero = g::constant(
         *verdict.any.graph, Shape(DType::kI32, verdict.any.dims()), 0);
     const auto code = [&](TileKind kind, std::int64_t bits = 0) {
@@ -65,11 +60,10 @@ class Classifier {
           zero, static_cast<double>(static_cast<std::int64_t>(kind) | bits));
     };
     g::Value partial = code(TileKind::kPartial);
-    if (block_q_ == block_kv_) {
-      const g::Value good = g::logical_and(occupied().all, rest.all);
+    if (block_q_ == block_kv_ && slots_.rows.size() == 1) {
       for (const bool strict : {false, true}) {
         partial = g::select(
-            g::logical_and(good, triangular(strict)),
+            g::logical_and(rest.all, triangular(strict)),
             code(TileKind::kTriangular, strict ? kStrictBit : 0), partial);
       }
     }
@@ -82,90 +76,43 @@ class Classifier {
     return g::broadcast_to(g::expand_dim(x_LN, query ? 2 : 1),
                            {lists_, query_blocks_, key_blocks_});
   }
-  g::Value q_low() const { return spread(q_.low, true); }
-  g::Value q_high() const { return spread(q_.high, true); }
-  g::Value k_low() const { return spread(kv_.low, false); }
-  g::Value k_high() const { return spread(kv_.high, false); }
-  g::Value yes() const { return g::equal(q_low(), q_low()); }
-
-  Verdict occupied() const {
-    return {g::logical_and(g::less_equal(q_low(), q_high()),
-                           g::less_equal(k_low(), k_high())),
-            g::logical_and(spread(q_.whole, true), spread(kv_.whole, false))};
+  g::Value yes() const {
+    return g::constant(
+        *slots_.kv_positions_T.graph,
+        Shape(DType::kBool, {lists_, query_blocks_, key_blocks_}), 1);
   }
 
-  // key <= query + offset.
-  Verdict at_most(std::int64_t offset) const {
-    const double o = clamped_offset(offset);
-    return {g::less_equal(k_low(), q_high() + o),
-            g::less_equal(k_high(), q_low() + o)};
-  }
-  // key >= query - left.
-  Verdict at_least(std::int64_t left) const {
-    const double l = clamped_offset(left);
-    return {g::greater_equal(k_high(), q_low() - l),
-            g::greater_equal(k_low(), q_high() - l)};
-  }
-  Verdict same_chunk(std::int64_t chunk) const {
-    const auto of = [&](g::Value x) {
-      return g::divide(x, g::full_like(x, clamped_offset(chunk)));
-    };
-    const g::Value ql = of(q_low());
-    const g::Value qh = of(q_high());
-    const g::Value kl = of(k_low());
-    const g::Value kh = of(k_high());
-    return {g::logical_and(g::less_equal(ql, kh), g::less_equal(kl, qh)),
-            g::logical_and(g::logical_and(g::equal(ql, qh), g::equal(kl, kh)),
-                           g::equal(ql, kl))};
-  }
-
-  Verdict law(const Mask& mask) const {
-    switch (mask.kind()) {
-      case Mask::Kind::kFull:
-        return {yes(), yes()};
-      case Mask::Kind::kCausal:
-        return at_most(mask.offset());
-      case Mask::Kind::kLocal:
-        return both(at_most(mask.right()), at_least(mask.left()));
-      case Mask::Kind::kChunked:
-        return both(at_most(0), same_chunk(mask.chunk()));
-      case Mask::Kind::kAnd:
-      case Mask::Kind::kOr: {
-        Verdict verdict = law(mask.operands()[0]);
-        for (std::size_t i = 1; i < mask.operands().size(); ++i) {
-          const Verdict next = law(mask.operands()[i]);
-          if (mask.kind() == Mask::Kind::kAnd) {
-            verdict = both(verdict, next);
-          } else {
-            verdict = {g::logical_or(verdict.any, next.any),
-                       g::logical_or(verdict.all, next.all)};
-          }
-        }
-        return verdict;
-      }
-      case Mask::Kind::kDense:
-        break;
-    }
-    fail(ErrorCode::kInternal, "a dense mask reaches a kernel as a tile");
+  // Padded queries have intervals without keys, and no interval reaches down
+  // to the position of padded keys.
+  Verdict in_interval(const RowIntervals& rows) const {
+    const Range low = range_of(g::expand_dim(rows.low_S, 0), block_q_);
+    const Range high = range_of(g::expand_dim(rows.high_S, 0), block_q_);
+    const auto q = [&](g::Value x) { return spread(x, true); };
+    const auto k = [&](g::Value x) { return spread(x, false); };
+    return {g::logical_and(g::less_equal(q(low.low), k(keys_.high)),
+                           g::less_equal(k(keys_.low), q(high.high))),
+            g::logical_and(g::less_equal(q(low.high), k(keys_.low)),
+                           g::less_equal(k(keys_.high), q(high.low)))};
   }
 
   // Segments and the dense tile.
   Verdict outside_law() const {
     Verdict verdict = {yes(), yes()};
     if (slots_.q_segments_BS.valid()) {
-      const Range q = range_of(slots_.q_segments_BS, block_q_, 1);
-      const Range kv = range_of(slots_.kv_segments_BT, block_kv_, 1);
+      const Range q = range_of(slots_.q_segments_BS, block_q_);
+      const Range kv = range_of(slots_.kv_segments_BT, block_kv_);
       const g::Value ql = spread(q.low, true);
       const g::Value qh = spread(q.high, true);
       const g::Value kl = spread(kv.low, false);
       const g::Value kh = spread(kv.high, false);
-      g::Value all =
-          g::logical_and(spread(q.whole, true), spread(kv.whole, false));
-      all = g::logical_and(all, g::equal(ql, qh));
-      all = g::logical_and(all, g::equal(kl, kh));
+      const g::Value one = g::full_like(ql, 1);
+      g::Value all = g::logical_and(g::equal(ql, qh), g::equal(kl, kh));
       all = g::logical_and(all, g::equal(ql, kl));
+      all = g::logical_and(all, g::greater_equal(ql, one));
+      // 0 is padding; a segment that both blocks reach is at least 1.
       const g::Value any =
-          g::logical_and(g::less_equal(ql, kh), g::less_equal(kl, qh));
+          g::logical_and(g::less_equal(g::maximum(ql, one), kh),
+                         g::less_equal(g::maximum(kl, one), qh));
       verdict = both(verdict, {any, all});
     }
     if (slots_.tile_ST.valid()) {
@@ -183,17 +130,11 @@ class Classifier {
   }
 
   // Where query slot r sees key slot c of a pair exactly when r >= c (r > c):
-  // one upper bound decides, all else sees everything, positions rise.
+  // the upper bounds decide, and they rise as the key positions do.
   g::Value triangular(bool strict) const {
-    Verdict rest = {yes(), yes()};
-    std::vector<std::int64_t> bounds;
-    if (!split(mask_, &bounds, &rest) || bounds.size() != 1) {
-      return g::logical_not(yes());
-    }
-    const double offset = clamped_offset(bounds[0]);
-    const g::Value q =
-        g::reshape(slots_.q_positions_S, {query_blocks_, 1, block_q_}) + offset;
-    const g::Value kv =
+    const RowIntervals& rows = slots_.rows[0];
+    const g::Value high = g::reshape(rows.high_S, {query_blocks_, 1, block_q_});
+    const g::Value keys =
         g::reshape(slots_.kv_positions_T, {1, key_blocks_, block_kv_});
     const auto rising = [](g::Value x) {
       const std::int64_t n = x.dim(2);
@@ -201,60 +142,37 @@ class Classifier {
           g::less(g::slice_dim(x, 2, 0, n - 1), g::slice_dim(x, 2, 1, n)), {2},
           g::ReduceKind::kAnd);
     };
-    const Dims pairs = {query_blocks_, key_blocks_};
-    const auto compared = [&](std::int64_t q_from, std::int64_t k_from,
+    const auto compared = [&](std::int64_t from_row, std::int64_t from_key,
                               g::CompareDirection direction) {
-      const std::int64_t n = block_q_ - std::max(q_from, k_from);
+      const std::int64_t n = block_q_ - std::max(from_row, from_key);
       const Dims dims = {query_blocks_, key_blocks_, n};
+      const auto part = [&](g::Value x, std::int64_t from) {
+        return g::broadcast_to(g::slice_dim(x, 2, from, from + n), dims);
+      };
       return g::reduce(
-          g::compare(
-              g::broadcast_to(g::slice_dim(kv, 2, k_from, k_from + n), dims),
-              g::broadcast_to(g::slice_dim(q, 2, q_from, q_from + n), dims),
-              direction),
+          g::compare(part(keys, from_key), part(high, from_row), direction),
           {2}, g::ReduceKind::kAnd);
     };
-    // The last pair that is seen and the first that is not.
+    // The last key that a query sees, and the first that it does not.
     const g::Value seen = strict ? compared(1, 0, g::CompareDirection::kLe)
                                  : compared(0, 0, g::CompareDirection::kLe);
     const g::Value unseen = strict ? compared(0, 0, g::CompareDirection::kGt)
                                    : compared(0, 1, g::CompareDirection::kGt);
+    const Dims pairs = {query_blocks_, key_blocks_};
     g::Value good = g::logical_and(seen, unseen);
-    good = g::logical_and(good, g::broadcast_to(rising(q), pairs));
-    good = g::logical_and(good, g::broadcast_to(rising(kv), pairs));
-    return g::logical_and(g::broadcast_to(g::expand_dim(good, 0),
-                                          {lists_, query_blocks_, key_blocks_}),
-                          rest.all);
+    good = g::logical_and(good, g::broadcast_to(rising(high), pairs));
+    good = g::logical_and(good, g::broadcast_to(rising(keys), pairs));
+    const Range low = range_of(g::expand_dim(rows.low_S, 0), block_q_);
+    return g::logical_and(
+        g::broadcast_to(g::expand_dim(good, 0),
+                        {lists_, query_blocks_, key_blocks_}),
+        g::less_equal(spread(low.high, true), spread(keys_.low, false)));
   }
 
-  // Takes a conjunction apart into its upper bounds and the rest.
-  bool split(const Mask& mask, std::vector<std::int64_t>* bounds,
-             Verdict* rest) const {
-    switch (mask.kind()) {
-      case Mask::Kind::kCausal:
-        bounds->push_back(mask.offset());
-        return true;
-      case Mask::Kind::kLocal:
-        bounds->push_back(mask.right());
-        *rest = both(*rest, at_least(mask.left()));
-        return true;
-      case Mask::Kind::kChunked:
-        bounds->push_back(0);
-        *rest = both(*rest, same_chunk(mask.chunk()));
-        return true;
-      case Mask::Kind::kAnd:
-        return std::all_of(
-            mask.operands().begin(), mask.operands().end(),
-            [&](const Mask& m) { return split(m, bounds, rest); });
-      default:
-        return false;
-    }
-  }
-
-  const Mask& mask_;
   const SlotData& slots_;
   std::int64_t block_q_, block_kv_;
   std::int64_t query_blocks_, key_blocks_, lists_;
-  Range q_, kv_;
+  Range keys_;
 };
 
 // Sums of what stands before each element along the last dimension.
@@ -272,12 +190,11 @@ g::Value sums_before(g::Value x) {
 
 }  // namespace
 
-BlockList block_list(const Mask& mask, const SlotData& slots,
-                     std::int64_t block_q, std::int64_t block_kv,
-                     std::int64_t window_parts) {
-  g::Graph& graph = *slots.q_positions_S.graph;
+BlockList block_list(const SlotData& slots, std::int64_t block_q,
+                     std::int64_t block_kv, std::int64_t window_parts) {
+  g::Graph& graph = *slots.kv_positions_T.graph;
   g::Scope scope(graph, "block_list");
-  g::Value kinds = Classifier(mask, slots, block_q, block_kv).kinds();
+  g::Value kinds = Classifier(slots, block_q, block_kv).kinds();
   const std::int64_t lists = kinds.dim(0);
   const std::int64_t query_blocks = kinds.dim(1);
   const std::int64_t windows = kinds.dim(2) / window_parts;

@@ -7,19 +7,20 @@
 #define RINGMAX_ATTENTION_SPLASH_BLOCK_LIST_H_
 
 #include <cstdint>
+#include <vector>
 
-#include "ringmax/attention/mask.h"
+#include "ringmax/attention/mask_graph.h"
 #include "ringmax/graph/graph.h"
 
 namespace ringmax::attention::splash {
 
-// int32 arrays over padded slots; see KernelOperands in backend.h.
+// int32 arrays over padded slots; see backend.h and mask_graph.h.
 struct SlotData {
-  graph::Value q_positions_S;
-  graph::Value kv_positions_T;
-  graph::Value q_segments_BS;   // invalid without segments
-  graph::Value kv_segments_BT;  // invalid without segments
-  graph::Value tile_ST;         // int32, invalid without a tile
+  std::vector<RowIntervals> rows;  // of queries
+  graph::Value kv_positions_T;     // -1 is padding
+  graph::Value q_segments_BS;      // invalid without segments
+  graph::Value kv_segments_BT;     // invalid without segments
+  graph::Value tile_ST;            // int32, invalid without a tile
 };
 
 struct BlockList {
@@ -30,9 +31,8 @@ struct BlockList {
   graph::Value length;  // scalar: the longest list
 };
 
-BlockList block_list(const Mask& mask, const SlotData& slots,
-                     std::int64_t block_q, std::int64_t block_kv,
-                     std::int64_t window_parts);
+BlockList block_list(const SlotData& slots, std::int64_t block_q,
+                     std::int64_t block_kv, std::int64_t window_parts);
 
 // The list for a walk over `groups` query heads one after the other, whose
 // query blocks count on from head to head: [lists * groups * S / block_q *

@@ -18,6 +18,8 @@ using k::Values;
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
+// Where maxima begin among the lanes that sums share with them.
+constexpr std::int64_t kHalf = kLanes / 2;
 // Below every maximum of logits that float32 can hold in base 2.
 constexpr double kLowest = -1e38;
 
@@ -94,7 +96,8 @@ class Forward {
                       {1, s_.window(), s_.value_dim}, keys);
     const Dims q_rows = {s_.query_blocks(), 1, s_.block_q};
     const Dims kv_rows = {s_.windows(), 1, s_.window()};
-    q_positions_ = kernel.input("q_positions", i32(q_rows), q_rows, whole);
+    const Dims bounds = {q_rows[0], 2 * s_.intervals, s_.block_q};
+    intervals_ = kernel.input("intervals", i32(bounds), bounds, whole);
     kv_positions_ = kernel.input("kv_positions", i32(kv_rows), kv_rows, whole);
     if (s_.segments) {
       const auto row = [&](const Values& g) {
@@ -119,11 +122,12 @@ class Forward {
     }
     out_ = kernel.output("out", f32({s_.heads(), s_.queries, s_.value_dim}),
                          {1, s_.block_q, s_.value_dim}, queries);
-    stats_ =
-        kernel.output("stats", f32({s_.heads(), 2, s_.queries}),
-                      {1, 2, s_.block_q}, [&](const Values& g) {
-                        return Values{g[0], zero(), entry(g).query_block()};
-                      });
+    const std::int64_t groups = s_.block_q / kLanes;
+    stats_ = kernel.output(
+        "stats", f32({s_.heads(), s_.query_blocks(), 2, groups, kLanes}),
+        {1, 1, 2, groups, kLanes}, [&](const Values& g) {
+          return Values{g[0], entry(g).query_block(), zero(), zero(), zero()};
+        });
   }
 
   double bytes() const {
@@ -260,12 +264,17 @@ class Forward {
     const Value at = k::multiple_of(start, columns);
     const Dims dims = {s_.block_q, columns};
     PairSlots slots;
-    slots.queries =
-        with_lanes(as_column(k::load(q_positions_, {e.query_block(), 0, 0},
-                                     {1, 1, s_.block_q})),
-                   columns);
+    const auto bound = [&](std::int64_t row) {
+      return with_lanes(as_column(k::load(intervals_, {e.query_block(), row, 0},
+                                          {1, 1, s_.block_q})),
+                        columns);
+    };
     slots.keys = k::broadcast_to(
         k::load(kv_positions_, {e.window(), 0, at}, {1, 1, columns}), dims);
+    for (std::int64_t i = 0; i < s_.intervals; ++i) {
+      slots.low.push_back(bound(2 * i));
+      slots.high.push_back(bound(2 * i + 1));
+    }
     if (s_.segments) {
       slots.query_segments =
           with_lanes(as_column(k::load(q_segments_, {0, e.query_block(), 0, 0},
@@ -276,42 +285,46 @@ class Forward {
           dims);
     }
     if (s_.tile) slots.tile = k::load(tile_, {0, at}, dims);
-    return visible(s_.mask, slots);
+    return visible(slots);
   }
 
+  // Statistics are the same in all lanes of a row: those of the whole block,
+  // 128 rows in a lane, fit one square, and one transposition turns them all.
   void finish() {
-    // In pieces, so that registers hold them.
-    constexpr std::int64_t kRows = 512;
-    for (std::int64_t r = 0; r < s_.block_q; r += kRows) {
-      finish_rows(r, std::min(kRows, s_.block_q - r));
+    k::Kernel& kernel = *kernel_;
+    const Dims square = {kLanes, kLanes};
+    const std::int64_t groups = s_.block_q / kLanes;
+    const Value lane = k::iota(kernel, square, 1);
+    Value both = k::constant(kernel, f32(square), 1);
+    const auto put = [&](std::int64_t at, Value x) {
+      const Value here =
+          k::equal(lane, k::number_like(lane, static_cast<double>(at)));
+      both = k::select(here, x, both);
+    };
+    for (std::int64_t j = 0; j < groups; ++j) {
+      const k::Indices at = {j * kLanes, 0};
+      const Value sum = k::broadcast_to(
+          k::reduce(k::load(l_, at, square), 1, ReduceKind::kSum), square);
+      put(j, sum);
+      // A row that sees nothing has sum 0 and maximum -inf.
+      const Value l = k::select(k::equal(sum, k::number_like(sum, 0)), 1, sum);
+      put(kHalf + j, k::load(m_, at, square));
+      const Value inverse = k::number_like(l, 1) / l;
+      const Value acc = k::load(acc_, at, {kLanes, s_.value_dim});
+      k::store(out_, acc * with_lanes(inverse, s_.value_dim),
+               {0, j * kLanes, 0}, {1, kLanes, s_.value_dim});
     }
-  }
-  void finish_rows(std::int64_t first, std::int64_t rows) {
-    const Dims dims = {rows, kLanes};
-    const Value m = k::load(m_, {first, 0}, dims);
-    const Value sum = k::broadcast_to(
-        k::reduce(k::load(l_, {first, 0}, dims), 1, ReduceKind::kSum), dims);
-    const Value empty = k::equal(sum, k::number_like(sum, 0));
-    const Value l = k::select(empty, 1, sum);
-    const Value inverse = k::number_like(l, 1) / l;
-    const Dims out = {rows, s_.value_dim};
-    k::store(out_,
-             k::load(acc_, {first, 0}, out) * with_lanes(inverse, s_.value_dim),
-             {0, first, 0}, {1, rows, s_.value_dim});
-    // Both statistics as rows by one transposition.
-    const Value lane = k::iota(*kernel_, dims, 1);
-    const Value both = k::select(k::equal(lane, k::number_like(lane, 0)), l, m);
-    const Value turned = k::slice(k::transpose(both), {0, 0}, {2, rows});
-    const Value l_row = k::slice(turned, {0, 0}, {1, rows});
-    const Value max = k::slice(turned, {1, 0}, {1, rows}) * kLn2;
-    const Value lse = max + k::log(l_row);
-    k::store(stats_, lse, {0, 0, first}, {1, 1, rows});
-    k::store(stats_, max, {0, 1, first}, {1, 1, rows});
+    const Value turned = k::transpose(both);
+    const Value sum = k::slice(turned, {0, 0}, {groups, kLanes});
+    const Value max = k::slice(turned, {kHalf, 0}, {groups, kLanes}) * kLn2;
+    const Dims one = {1, 1, 1, groups, kLanes};
+    k::store(stats_, sum, {0, 0, 0, 0, 0}, one);
+    k::store(stats_, max, {0, 0, 1, 0, 0}, one);
   }
 
   const KernelSpec s_;
   std::unique_ptr<k::Kernel> kernel_;
-  k::Ref list_, q_, key_, v_, q_positions_, kv_positions_, q_segments_,
+  k::Ref list_, q_, key_, v_, intervals_, kv_positions_, q_segments_,
       kv_segments_, tile_, out_, stats_, m_, l_, acc_;
 };
 

@@ -1,9 +1,5 @@
 #include "ringmax/attention/splash/kernel_math.h"
 
-#include <algorithm>
-
-#include "ringmax/base/error.h"
-
 namespace ringmax::attention::splash {
 
 namespace k = ringmax::kernel;
@@ -53,54 +49,15 @@ k::Value as_column(k::Value row) {
   return k::transpose(k::broadcast_to(row, {kLanes, row.dim(1)}));
 }
 
-double clamped_offset(std::int64_t offset) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  return static_cast<double>(std::clamp(offset, -kMost, kMost));
-}
-
-namespace {
-
-// Where a law sees a pair of positions.
-k::Value seen_by(const Mask& mask, k::Value query, k::Value key) {
-  switch (mask.kind()) {
-    case Mask::Kind::kFull:
-      return k::equal(query, query);
-    case Mask::Kind::kCausal:
-      return k::less_equal(key, query + clamped_offset(mask.offset()));
-    case Mask::Kind::kLocal:
-      return k::logical_and(
-          k::less_equal(key, query + clamped_offset(mask.right())),
-          k::greater_equal(key, query - clamped_offset(mask.left())));
-    case Mask::Kind::kChunked: {
-      const double chunk = clamped_offset(mask.chunk());
-      return k::logical_and(k::less_equal(key, query),
-                            k::equal(query / chunk, key / chunk));
-    }
-    case Mask::Kind::kAnd:
-    case Mask::Kind::kOr: {
-      k::Value seen = seen_by(mask.operands()[0], query, key);
-      for (std::size_t i = 1; i < mask.operands().size(); ++i) {
-        const k::Value next = seen_by(mask.operands()[i], query, key);
-        seen = mask.kind() == Mask::Kind::kAnd ? k::logical_and(seen, next)
-                                               : k::logical_or(seen, next);
-      }
-      return seen;
-    }
-    case Mask::Kind::kDense:
-      break;
+k::Value visible(const PairSlots& slots) {
+  k::Value seen;
+  for (std::size_t i = 0; i < slots.low.size(); ++i) {
+    const k::Value inside =
+        k::logical_and(k::less_equal(slots.low[i], slots.keys),
+                       k::less_equal(slots.keys, slots.high[i]));
+    seen = seen.valid() ? k::logical_or(seen, inside) : inside;
   }
-  fail(ErrorCode::kInternal, "a dense mask reaches a kernel as a tile");
-}
-
-}  // namespace
-
-k::Value visible(const Mask& mask, const PairSlots& slots) {
-  const k::Value zero = k::number_like(slots.queries, 0);
-  k::Value seen = k::logical_and(k::greater_equal(slots.queries, zero),
-                                 k::greater_equal(slots.keys, zero));
-  if (mask.kind() != Mask::Kind::kFull) {
-    seen = k::logical_and(seen, seen_by(mask, slots.queries, slots.keys));
-  }
+  const k::Value zero = k::number_like(slots.keys, 0);
   if (slots.query_segments.valid()) {
     seen = k::logical_and(seen,
                           k::equal(slots.query_segments, slots.key_segments));

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "ringmax/attention/mask.h"
 #include "ringmax/kernel/ops.h"
 
 namespace ringmax::attention::splash {
@@ -57,17 +56,15 @@ kernel::Value with_lanes(kernel::Value x, std::int64_t lanes);
 // [1, n] -> [n, 128], the same in all lanes.
 kernel::Value as_column(kernel::Value row);
 
-// Offsets beyond every position mean the same as a number of moderate size,
-// which int32 arithmetic can hold.
-double clamped_offset(std::int64_t offset);
 // What decides about the pairs of a tile, all int32 of its shape.
 struct PairSlots {
-  kernel::Value queries, keys;                 // positions
+  kernel::Value keys;        // positions
+  kernel::Values low, high;  // of queries: the intervals of keys they see
   kernel::Value query_segments, key_segments;  // invalid without segments
   kernel::Value tile;                          // invalid without a tile
 };
 // Which pairs are visible; bool.
-kernel::Value visible(const Mask& mask, const PairSlots& slots);
+kernel::Value visible(const PairSlots& slots);
 
 }  // namespace ringmax::attention::splash
 

@@ -1,17 +1,16 @@
-// What the splash kernels are built from: sizes, blocks, law. A plain value.
+// What the splash kernels are built from: sizes and blocks. A plain value.
 #ifndef RINGMAX_ATTENTION_SPLASH_KERNEL_SPEC_H_
 #define RINGMAX_ATTENTION_SPLASH_KERNEL_SPEC_H_
 
 #include <cstdint>
 
-#include "ringmax/attention/mask.h"
 #include "ringmax/base/dtype.h"
 
 namespace ringmax::attention::splash {
 
 // Lengths are padded to blocks already.
 struct KernelSpec {
-  Mask mask = Mask::full();
+  std::int64_t intervals = 1;  // of keys that a query may see
   double scale = 1;
   double soft_cap = 0;  // 0: none
   std::int64_t batch = 1;

@@ -4,6 +4,7 @@
 
 #include "ringmax/attention/splash/backward_kernel.h"
 #include "ringmax/attention/splash/block_list.h"
+#include "ringmax/attention/splash/blocks.h"
 #include "ringmax/attention/splash/forward_kernel.h"
 #include "ringmax/attention/splash/kernel_math.h"
 #include "ringmax/graph/ops.h"
@@ -14,16 +15,6 @@ namespace g = ringmax::graph;
 
 namespace {
 
-std::int64_t round_up(std::int64_t n, std::int64_t to) {
-  return (n + to - 1) / to * to;
-}
-
-// The largest of `most`, half of it, ... that divides n, a multiple of 128.
-std::int64_t largest_divisor(std::int64_t n, std::int64_t most) {
-  while (n % most != 0) most /= 2;
-  return most;
-}
-
 // Appends `fill` to dimension `dim` up to `size`.
 g::Value padded(g::Value x, std::int64_t dim, std::int64_t size, double fill) {
   if (x.dim(dim) == size) return x;
@@ -33,35 +24,10 @@ g::Value padded(g::Value x, std::int64_t dim, std::int64_t size, double fill) {
   return g::pad(x, low, high, fill);
 }
 
-// The kernels' view of a request: lengths padded, blocks chosen.
-KernelSpec spec_of(const KernelRequest& r,
-                   const KernelRequest::BlockLengths& blocks) {
-  KernelSpec s;
-  s.mask = r.mask;
-  s.scale = r.scale;
-  s.soft_cap = r.soft_cap;
-  s.batch = r.batch;
-  s.kv_heads = r.kv_heads;
-  s.groups = r.groups;
-  s.head_dim = r.head_dim;
-  s.value_dim = r.value_dim;
-  s.dtype = r.dtype;
-  s.segments = r.segments;
-  s.tile = r.tile;
-  s.block_q = std::min(round_up(blocks.q, kLanes), round_up(r.queries, kLanes));
-  s.block_kv = std::min(round_up(blocks.kv, kLanes), round_up(r.keys, kLanes));
-  s.keys_at_once = largest_divisor(s.block_kv, 512);
-  s.triangle_keys_at_once = largest_divisor(s.block_kv, 256);
-  s.queries = round_up(r.queries, s.block_q);
-  s.window_parts =
-      std::min(kMaxParts, round_up(r.keys, s.block_kv) / s.block_kv);
-  s.keys = round_up(r.keys, s.window());
-  return s;
-}
-
-SlotData padded_slots(const KernelSpec& s, const KernelOperands& o) {
+SlotData padded_slots(const Mask& mask, const KernelSpec& s,
+                      const KernelOperands& o) {
   SlotData slots;
-  slots.q_positions_S = padded(o.q_positions_S, 0, s.queries, -1);
+  slots.rows = row_intervals(mask, padded(o.q_positions_S, 0, s.queries, -1));
   slots.kv_positions_T = padded(o.kv_positions_T, 0, s.keys, -1);
   if (s.segments) {
     slots.q_segments_BS = padded(o.q_segments_BS, 1, s.queries, 0);
@@ -82,8 +48,13 @@ void add_slots(const KernelSpec& s, const SlotData& slots, std::int64_t groups,
     return g::concatenate(g::Values(static_cast<std::size_t>(groups), x),
                           x.rank() - 3);
   };
-  operands->push_back(for_groups(
-      g::reshape(slots.q_positions_S, {s.query_blocks(), 1, s.block_q})));
+  g::Values bounds;
+  for (const RowIntervals& row : slots.rows) {
+    for (const g::Value bound : {row.low_S, row.high_S}) {
+      bounds.push_back(g::reshape(bound, {s.query_blocks(), 1, s.block_q}));
+    }
+  }
+  operands->push_back(for_groups(g::concatenate(bounds, 1)));
   operands->push_back(
       g::reshape(slots.kv_positions_T, {s.windows(), 1, s.window()}));
   if (!s.segments) return;
@@ -94,7 +65,7 @@ void add_slots(const KernelSpec& s, const SlotData& slots, std::int64_t groups,
 }
 
 BlockList list_of(const KernelSpec& s, const SlotData& slots) {
-  return block_list(s.mask, slots, s.block_q, s.block_kv, s.window_parts);
+  return block_list(slots, s.block_q, s.block_kv, s.window_parts);
 }
 
 // [B, K, T, ...] -> [B*K, T, ...], T padded.
@@ -109,8 +80,9 @@ KernelPartial splash_forward(const KernelRequest& request,
                              const KernelOperands& operands,
                              const Caller& caller) {
   g::Scope scope(*operands.q_BKGSD.graph, "splash_forward");
-  const KernelSpec s = spec_of(request, request.forward_blocks);
-  const SlotData slots = padded_slots(s, operands);
+  KernelSpec s = forward_spec(request);
+  const SlotData slots = padded_slots(request.mask, s, operands);
+  s.intervals = static_cast<std::int64_t>(slots.rows.size());
   const BlockList list = list_of(s, slots);
   g::Values inputs = {list.length, list.entries};
   inputs.push_back(g::reshape(padded(operands.q_BKGSD, 3, s.queries, 0),
@@ -124,26 +96,25 @@ KernelPartial splash_forward(const KernelRequest& request,
   const Dims rows = {s.batch, s.kv_heads, s.groups, request.queries};
   Dims wide = rows;
   wide.push_back(s.value_dim);
-  const auto statistic = [&](std::int64_t row) {
-    const g::Value x = g::slice_dim(results[1], 1, row, row + 1);
-    return g::reshape(g::slice_dim(x, 2, 0, request.queries), rows);
+  const auto statistic = [&](std::int64_t which) {
+    const g::Value x = g::reshape(g::slice_dim(results[1], 2, which, which + 1),
+                                  {s.heads(), s.queries});
+    return g::reshape(g::slice_dim(x, 1, 0, request.queries), rows);
   };
-  const g::Value lse = statistic(0);
-  const g::Value max = statistic(1);
   return {g::reshape(g::slice_dim(results[0], 1, 0, request.queries), wide),
-          g::select(g::is_finite(max), g::exp(lse - max), g::zeros_like(max)),
-          max};
+          statistic(0), statistic(1)};
 }
 
-KernelGradients splash_backward(const KernelRequest& request,
-                                const KernelOperands& operands,
-                                g::Value dout_BKGSV, g::Value lse_BKGS,
-                                g::Value delta_BKGS,
-                                const KernelGradients& so_far,
-                                const Caller& caller) {
-  g::Scope scope(*operands.q_BKGSD.graph, "splash_backward");
-  const KernelSpec s = spec_of(request, request.backward_blocks);
-  const SlotData slots = padded_slots(s, operands);
+namespace {
+
+// Adds the part of one run of keys, which the request and the operands are cut
+// to.
+KernelGradients add_keys(KernelSpec s, const KernelRequest& request,
+                         const KernelOperands& operands, g::Value dout_BKGSV,
+                         g::Value lse_BKGS, g::Value delta_BKGS,
+                         const KernelGradients& so_far, const Caller& caller) {
+  const SlotData slots = padded_slots(request.mask, s, operands);
+  s.intervals = static_cast<std::int64_t>(slots.rows.size());
   const BlockList list =
       repeat_list(list_of(s, slots), s.lists(), s.groups, s.query_blocks());
   // [B, K, G, S, ...] -> [B*K, G*S, ...], S padded.
@@ -176,6 +147,46 @@ KernelGradients splash_backward(const KernelRequest& request,
   return {g::slice_dim(dq, 3, 0, request.queries),
           so_far.dk_BKTD + of_keys(results[1]) * s.scale,
           so_far.dv_BKTV + of_keys(results[2])};
+}
+
+}  // namespace
+
+KernelGradients splash_backward(const KernelRequest& request,
+                                const KernelOperands& operands,
+                                g::Value dout_BKGSV, g::Value lse_BKGS,
+                                g::Value delta_BKGS,
+                                const KernelGradients& so_far,
+                                const Caller& caller) {
+  g::Scope scope(*operands.q_BKGSD.graph, "splash_backward");
+  const KernelSpec s = backward_spec(request);
+  KernelGradients sum = so_far;
+  g::Values dk;
+  g::Values dv;
+  for (std::int64_t at = 0; at < request.keys; at += s.keys) {
+    KernelRequest part = request;
+    part.keys = std::min(s.keys, request.keys - at);
+    KernelOperands o = operands;
+    const auto cut = [&](g::Value* x, std::int64_t dim) {
+      if (x->valid()) *x = g::slice_dim(*x, dim, at, at + part.keys);
+    };
+    cut(&o.k_BKTD, 2);
+    cut(&o.v_BKTV, 2);
+    cut(&o.kv_positions_T, 0);
+    cut(&o.kv_segments_BT, 1);
+    cut(&o.tile_ST, 1);
+    KernelGradients before = so_far;
+    before.dq_BKGSD = sum.dq_BKGSD;
+    cut(&before.dk_BKTD, 2);
+    cut(&before.dv_BKTV, 2);
+    const KernelGradients after =
+        add_keys(s, part, o, dout_BKGSV, lse_BKGS, delta_BKGS, before, caller);
+    sum.dq_BKGSD = after.dq_BKGSD;
+    dk.push_back(after.dk_BKTD);
+    dv.push_back(after.dv_BKTV);
+  }
+  sum.dk_BKTD = g::concatenate(dk, 2);
+  sum.dv_BKTV = g::concatenate(dv, 2);
+  return sum;
 }
 
 }  // namespace ringmax::attention::splash

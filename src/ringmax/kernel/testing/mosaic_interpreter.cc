@@ -304,7 +304,7 @@ class Machine {
   // MLIR's numbers of predicates: "i" for integers, "f" for floats.
   static bool compare(const std::string& predicate, double a, double b) {
     if (predicate == "i0" || predicate == "f1") return a == b;
-    if (predicate == "i1" || predicate == "f13") return a != b;
+    if (predicate == "i1") return a != b;
     if (predicate == "i2" || predicate == "f4") return a < b;
     if (predicate == "i3" || predicate == "f5") return a <= b;
     if (predicate == "i4" || predicate == "f2") return a > b;

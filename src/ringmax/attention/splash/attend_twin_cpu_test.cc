@@ -1,0 +1,105 @@
+// kernel=mosaic_twin inside attend(): rings, layouts, and every feature at
+// once, against the reference.
+#include <gtest/gtest.h>
+
+#include "ringmax/attention/testing/attend_runner.h"
+
+namespace ringmax::attention::splash {
+namespace {
+
+using attention::testing::AttendRunner;
+using attention::testing::Case;
+using attention::testing::random_case;
+using attention::testing::RunSettings;
+
+// Float32 sums of some dozen products, as for every other kernel.
+constexpr double kForwardTolerance = 2e-5;
+constexpr double kGradientTolerance = 5e-5;
+
+RunSettings twin(Strategy strategy, std::int64_t devices, LayoutKind layout) {
+  RunSettings how;
+  how.kernel = "mosaic_twin";
+  how.strategy = strategy;
+  how.devices = devices;
+  how.layout = layout;
+  return how;
+}
+
+void expect_near(const ReferenceOutputs& got, const ReferenceOutputs& want) {
+  EXPECT_LE(attention_error(got.out, want.out), kForwardTolerance);
+  EXPECT_LE(attention_error(got.lse, want.lse), kForwardTolerance);
+  EXPECT_LE(attention_error(got.max_logits, want.max_logits),
+            kForwardTolerance);
+  EXPECT_LE(attention_error(got.dq, want.dq), kGradientTolerance);
+  EXPECT_LE(attention_error(got.dk, want.dk), kGradientTolerance);
+  EXPECT_LE(attention_error(got.dv, want.dv), kGradientTolerance);
+  EXPECT_LE(attention_error(got.dsinks, want.dsinks), kGradientTolerance);
+}
+
+TEST(AttendTwin, GivesTheKnownAnswersOnARing) {
+  AttendRunner runner;
+  for (const Case& c : attention::testing::known_cases()) {
+    const RunSettings how = twin(Strategy::kRing, 2, LayoutKind::kZigzag);
+    for (const std::string& finding :
+         attention::testing::check_case(c, runner.run(c, how))) {
+      ADD_FAILURE() << how.to_string() << ": " << finding;
+    }
+  }
+}
+
+// Two documents, padding, sinks, a soft cap, Dv != D, S != T.
+Case everything() {
+  Case c = random_case("everything", Mask::causal(4), 2, 21, 23, 4, 2, 8, 2, 9);
+  ReferenceInputs& in = c.inputs;
+  in.value_dim = 5;
+  in.v = attention::testing::normal_values(2 * 23 * 2 * 5, 2, 91);
+  in.dout = attention::testing::normal_values(2 * 21 * 4 * 5, 1, 92);
+  in.soft_cap = 3;
+  in.sinks = {0.5, -1, 2, 0};
+  for (std::int64_t b = 0; b < 2; ++b) {
+    const auto segment = [&](std::int64_t i) {
+      return static_cast<std::int32_t>(i > 18 ? 0 : i < 7 + 4 * b ? 1 : 2);
+    };
+    for (std::int64_t i = 0; i < 21; ++i) {
+      in.query_segments.push_back(segment(i));
+    }
+    for (std::int64_t i = 0; i < 23; ++i) in.kv_segments.push_back(segment(i));
+  }
+  return c;
+}
+
+TEST(AttendTwin, EveryFeatureAtOnce) {
+  AttendRunner runner;
+  const Case c = everything();
+  const ReferenceOutputs want = reference_attention(c.inputs);
+  expect_near(runner.run(c, twin(Strategy::kRing, 3, LayoutKind::kStriped)),
+              want);
+  expect_near(
+      runner.run(c, twin(Strategy::kAllGather, 2, LayoutKind::kContiguous)),
+      want);
+}
+
+// Blocks of 128, several of them: empty, full, triangular (strict ones too) and
+// partial pairs, windows of several parts, heads of a group one after the
+// other.
+TEST(AttendTwin, EveryKindOfBlock) {
+  AttendRunner runner;
+  for (const Mask& mask :
+       {Mask::causal(), Mask::local(200, 0), Mask::chunked(160),
+        Mask::causal(-64) | Mask::local(3, 3)}) {
+    SCOPED_TRACE(mask.to_string());
+    const Case c = random_case("blocks", mask, 1, 640, 640, 2, 1, 16, 2, 17);
+    const ReferenceOutputs want = reference_attention(c.inputs);
+    RunSettings how = twin(Strategy::kSingle, 1, LayoutKind::kContiguous);
+    how.block = 128;
+    expect_near(runner.run(c, how), want);
+  }
+  const Case c =
+      random_case("striped", Mask::causal(), 1, 512, 512, 2, 1, 16, 2, 18);
+  RunSettings how = twin(Strategy::kRing, 2, LayoutKind::kStriped);
+  how.block = 128;
+  expect_near(runner.run(c, how), reference_attention(c.inputs));
+}
+
+}  // namespace
+}  // namespace ringmax::attention::splash

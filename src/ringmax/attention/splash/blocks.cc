@@ -1,0 +1,136 @@
+#include "ringmax/attention/splash/blocks.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "ringmax/attention/splash/backward_kernel.h"
+#include "ringmax/attention/splash/forward_kernel.h"
+#include "ringmax/attention/splash/kernel_math.h"
+#include "ringmax/base/error.h"
+
+namespace ringmax::attention::splash {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+// What the compiler grants without being asked, and what it needs beside the
+// kernel's own windows.
+constexpr std::int64_t kDefaultLimit = 16 * kMiB;
+constexpr std::int64_t kTemporaries = 6 * kMiB;
+// MaxText's default, which says nothing about this machine.
+constexpr std::int64_t kUnasked = 512;
+
+// Blocks found by static cycles of libtpu's schedules (docs/kernels.md).
+// Larger float32 ones take the compiler minutes.
+struct Best {
+  std::int64_t block;
+  std::int64_t keys_at_once;
+};
+constexpr Best kForwardBf16 = {2048, 512};
+constexpr Best kForwardF32 = {1024, 512};
+constexpr Best kBackwardBf16 = {1024, 512};
+constexpr Best kBackwardF32 = {512, 256};
+constexpr std::int64_t kTriangle = 256;
+
+std::int64_t round_up(std::int64_t n, std::int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+// As few blocks of at most `wanted` slots as there must be, and those as small
+// as they get.
+std::int64_t balanced(std::int64_t length, std::int64_t wanted) {
+  wanted = round_up(wanted, kLanes);
+  const std::int64_t blocks = (length + wanted - 1) / wanted;
+  return round_up((length + blocks - 1) / blocks, kLanes);
+}
+
+// The largest of `most`, half of it, ... 128 that divides n.
+std::int64_t largest_divisor(std::int64_t n, std::int64_t most) {
+  while (n % most != 0) most /= 2;
+  return most;
+}
+
+void set_blocks(KernelSpec* s, const KernelRequest& r, std::int64_t q,
+                std::int64_t kv, std::int64_t keys_at_once) {
+  s->block_q = balanced(r.queries, q);
+  s->block_kv = balanced(r.keys, kv);
+  s->keys_at_once = largest_divisor(s->block_kv, keys_at_once);
+  s->triangle_keys_at_once = largest_divisor(s->block_kv, kTriangle);
+  s->queries = round_up(r.queries, s->block_q);
+  const std::int64_t blocks = round_up(r.keys, s->block_kv) / s->block_kv;
+  s->window_parts = std::min(kMaxParts, blocks);
+  s->keys = round_up(r.keys, s->window());
+}
+
+KernelSpec fitted(
+    const KernelRequest& r, const KernelRequest::BlockLengths& asked,
+    const Best& best, bool split_keys,
+    const std::function<std::unique_ptr<kernel::Kernel>(const KernelSpec&)>&
+        build) {
+  KernelSpec s;
+  s.scale = r.scale;
+  s.soft_cap = r.soft_cap;
+  s.batch = r.batch;
+  s.kv_heads = r.kv_heads;
+  s.groups = r.groups;
+  s.head_dim = r.head_dim;
+  s.value_dim = r.value_dim;
+  s.dtype = r.dtype;
+  s.segments = r.segments;
+  s.tile = r.tile;
+  // Only a machine with such memory has an opinion on blocks.
+  const bool tuned = r.vmem_bytes > 0;
+  const auto wanted = [&](std::int64_t setting, std::int64_t ours) {
+    return tuned && setting == kUnasked ? ours : setting;
+  };
+  std::int64_t q = wanted(asked.q, best.block);
+  std::int64_t kv = wanted(asked.kv, best.block);
+  std::int64_t at_once = wanted(asked.kv_compute, best.keys_at_once);
+  at_once = std::max(kLanes, at_once / kLanes * kLanes);
+  set_blocks(&s, r, q, kv, std::min<std::int64_t>(at_once, best.keys_at_once));
+  if (!tuned) return s;
+
+  while (true) {
+    const std::int64_t need = build(s)->vmem_bytes() + kTemporaries;
+    if (need <= r.vmem_bytes) {
+      s.vmem_limit_bytes = std::max(kDefaultLimit, need);
+      return s;
+    }
+    if (split_keys && s.keys > s.block_kv) {
+      // Half the keys at a time.
+      const std::int64_t blocks = s.keys / s.block_kv / 2;
+      s.window_parts =
+          std::min(s.window_parts, std::max<std::int64_t>(blocks, 1));
+      s.keys = std::max<std::int64_t>(blocks / s.window_parts, 1) * s.window();
+    } else if (s.window_parts > 1) {
+      s.window_parts /= 2;
+      s.keys = round_up(r.keys, s.window());
+    } else if (std::max(q, kv) > kLanes) {
+      q = std::max(kLanes, q / 2);
+      kv = std::max(kLanes, kv / 2);
+      set_blocks(&s, r, q, kv, s.keys_at_once);
+    } else {
+      fail(ErrorCode::kResourceExhausted,
+           "attention: a splash kernel with blocks of {} queries and {} keys "
+           "of head_dim {} needs {} MiB of VMEM, and there are {} MiB; no "
+           "smaller block exists",
+           s.block_q, s.block_kv, s.head_dim, need / kMiB, r.vmem_bytes / kMiB);
+    }
+  }
+}
+
+}  // namespace
+
+KernelSpec forward_spec(const KernelRequest& r) {
+  return fitted(r, r.forward_blocks,
+                r.dtype == DType::kF32 ? kForwardF32 : kForwardBf16,
+                /*split_keys=*/false, forward_kernel);
+}
+
+KernelSpec backward_spec(const KernelRequest& r) {
+  return fitted(r, r.backward_blocks,
+                r.dtype == DType::kF32 ? kBackwardF32 : kBackwardBf16,
+                /*split_keys=*/true, backward_kernel);
+}
+
+}  // namespace ringmax::attention::splash
