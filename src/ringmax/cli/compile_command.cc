@@ -96,11 +96,9 @@ class Compiler {
 };
 
 std::string strategy_of(const config::Config& config) {
-  if (config.device_mesh.size("context") == 1) return "single";
-  const auto strategy = config.attention.context_parallel_strategy;
-  return strategy == attention::ContextStrategy::kAuto
-             ? "ring"
-             : std::string(name_of(attention::kContextStrategies, strategy));
+  if (attention::sequence_shards(config.device_mesh) == 1) return "single";
+  return std::string(
+      name_of(attention::kContextStrategies, config.plan.strategy));
 }
 
 analysis::HbmUse hbm_of(const pjrt::MemoryStats& stats,
@@ -127,7 +125,7 @@ analysis::CompileReport report_of(const Compiled& compiled,
   facts.places = compiled.text.assignment.places;
   facts.mesh = config.device_mesh.to_string();
   facts.strategy = strategy_of(config);
-  facts.layout = "contiguous";
+  facts.layout = std::string(attention::layout_name(config.plan.layout));
   facts.build_s = compiled.text.build_s;
   facts.compile_s = compiled.compile_s;
   facts.program_bytes =
