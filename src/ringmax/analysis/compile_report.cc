@@ -47,6 +47,29 @@ void rotation_lines(const CompileReport& report, std::string& out) {
   }
 }
 
+void memory_lines(const CompileFacts& facts, std::string& out) {
+  const HbmUse& hbm = facts.hbm;
+  out += fmt::format(
+      "time         {:.2f} s to build {:.1f} MB of program, {:.1f} s to "
+      "compile\n",
+      facts.build_s, static_cast<double>(facts.program_bytes) / 1e6,
+      facts.compile_s);
+  out += fmt::format(
+      "memory       {} of {} a device ({:.0f}%)\n",
+      size_text(static_cast<double>(hbm.peak)),
+      size_text(static_cast<double>(hbm.available)),
+      100 * static_cast<double>(hbm.peak) / static_cast<double>(hbm.available));
+  for (const auto& [name, bytes] :
+       {std::pair("parameters, optimizer, batch", hbm.arguments),
+        std::pair("results that reuse them", hbm.aliased),
+        std::pair("results of their own", hbm.outputs - hbm.aliased),
+        std::pair("temporaries", hbm.temporaries),
+        std::pair("code", hbm.code)}) {
+    out += fmt::format("  {:<30}{:>12}\n", name,
+                       size_text(static_cast<double>(bytes)));
+  }
+}
+
 }  // namespace
 
 std::size_t CompileReport::hidden_rotations() const {
@@ -170,32 +193,13 @@ nlohmann::json to_json(const CompileReport& report) {
 
 std::string to_text(const CompileReport& report) {
   const CompileFacts& facts = report.facts;
-  const HbmUse& hbm = facts.hbm;
   std::string out;
   out += fmt::format("machine      {} ({}), {} devices, mesh {}\n",
                      facts.topology, facts.target.topology_name,
                      facts.target.devices(), facts.mesh);
   out +=
       fmt::format("attention    {}, {} layout\n", facts.strategy, facts.layout);
-  out += fmt::format(
-      "time         {:.2f} s to build {:.1f} MB of program, {:.1f} s to "
-      "compile\n",
-      facts.build_s, static_cast<double>(facts.program_bytes) / 1e6,
-      facts.compile_s);
-  out += fmt::format(
-      "memory       {} of {} a device ({:.0f}%)\n",
-      size_text(static_cast<double>(hbm.peak)),
-      size_text(static_cast<double>(hbm.available)),
-      100 * static_cast<double>(hbm.peak) / static_cast<double>(hbm.available));
-  for (const auto& [name, bytes] :
-       {std::pair("parameters, optimizer, batch", hbm.arguments),
-        std::pair("results that reuse them", hbm.aliased),
-        std::pair("results of their own", hbm.outputs - hbm.aliased),
-        std::pair("temporaries", hbm.temporaries),
-        std::pair("code", hbm.code)}) {
-    out += fmt::format("  {:<30}{:>12}\n", name,
-                       size_text(static_cast<double>(bytes)));
-  }
+  if (facts.compile_s > 0) memory_lines(facts, out);
   out += "collectives  a device and step\n";
   for (const CollectiveRow& row : report.collectives) {
     out += fmt::format("  {:<20}{:>8.0f} x{:>14}", row.kind, row.count,

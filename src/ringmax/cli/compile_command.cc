@@ -114,29 +114,51 @@ analysis::HbmUse hbm_of(const pjrt::MemoryStats& stats,
   return hbm;
 }
 
-analysis::CompileReport report_of(const Compiled& compiled,
-                                  const train::Machine& machine,
-                                  const std::string& optimized,
-                                  const std::string& llo_directory) {
-  const config::Config& config = compiled.config;
+// What the settings and the machine say; the program is the caller's.
+analysis::CompileFacts facts_of(const config::Config& config,
+                                const train::Machine& machine) {
   analysis::CompileFacts facts;
   facts.topology = config.runtime.compile_topology;
   facts.target = machine.target;
-  facts.places = compiled.text.assignment.places;
   facts.mesh = config.device_mesh.to_string();
   facts.strategy = strategy_of(config);
   facts.layout = std::string(attention::layout_name(config.plan.layout));
-  facts.build_s = compiled.text.build_s;
-  facts.compile_s = compiled.compile_s;
-  facts.program_bytes =
-      static_cast<std::int64_t>(compiled.text.stablehlo.size());
-  facts.hbm = hbm_of(compiled.executable.memory_stats(), machine.target);
   facts.model_flops = static_cast<double>(model::model_flops(
       config.model, config.global_batch, config.data.max_target_length));
   facts.attention_flops = static_cast<double>(model::attention_flops(
       config.model, config.global_batch, config.data.max_target_length));
   facts.tokens = config.tokens_per_step;
+  return facts;
+}
+
+analysis::CompileReport report_of(const Compiled& compiled,
+                                  const train::Machine& machine,
+                                  const std::string& optimized,
+                                  const std::string& llo_directory) {
+  analysis::CompileFacts facts = facts_of(compiled.config, machine);
+  facts.places = compiled.text.assignment.places;
+  facts.build_s = compiled.text.build_s;
+  facts.compile_s = compiled.compile_s;
+  facts.program_bytes =
+      static_cast<std::int64_t>(compiled.text.stablehlo.size());
+  facts.hbm = hbm_of(compiled.executable.memory_stats(), machine.target);
   return analysis::make_compile_report(facts, optimized, llo_directory);
+}
+
+// Of a program that is there already: another framework's, or one dumped.
+analysis::CompileReport report_of_file(const std::string& path,
+                                       const config::Config& config,
+                                       const train::Machine& machine) {
+  const std::string optimized = read_file(path);
+  analysis::CompileFacts facts = facts_of(config, machine);
+  try {
+    facts.places = train::places_of(
+        machine, analysis::decode_hlo(optimized).device_assignment);
+  } catch (const Error& error) {
+    fail_invalid("--read {}: not an optimized program (HLO): {}", path,
+                 error.message());
+  }
+  return analysis::make_compile_report(facts, optimized);
 }
 
 void dump_result(const std::string& directory, const std::string& optimized,
@@ -228,7 +250,11 @@ int run_compile(Args args) {
       "[FILE.yml ...] compile_topology=v5p-16 key=value ...",
       {{"--json", "write the report to this file as well", "FILE"},
        {"--dump", "write the program, before and after, into this folder",
-        "DIR"}},
+        "DIR"},
+       {"--read",
+        "compile nothing and report on this optimized program, an "
+        "HloModuleProto such as --dump's optimized.hlo.pb",
+        "FILE"}},
       args);
   if (arguments.helped) return 0;
   std::vector<std::string> settings = arguments.settings;
@@ -245,6 +271,22 @@ int run_compile(Args args) {
   Compiler compiler(std::move(settings), dump, llo.path());
   config::Config config = compiler.load();
   for (const std::string& note : config.notes) log_info("note: {}", note);
+
+  if (const auto file = arguments.option("--read")) {
+    if (find_max_length || kernel_cycles || dump) {
+      fail_invalid(
+          "--read {}: nothing is compiled, so there is nothing for --dump, "
+          "find_max_length and kernel_cycles",
+          *file);
+    }
+    const analysis::CompileReport report =
+        report_of_file(*file, config, compiler.machine());
+    if (const auto json = arguments.option("--json")) {
+      atomic_write(*json, analysis::to_json(report).dump(2) + "\n");
+    }
+    std::fputs(analysis::to_text(report).c_str(), stdout);
+    return 0;
+  }
 
   std::vector<LengthTried> tried;
   if (find_max_length) {

@@ -72,6 +72,18 @@ TEST(CompileCommandTest, ReportsAndDumps) {
   }
   EXPECT_THAT(read_file(dir.path() + "/dump/optimized.hlo.txt"),
               HasSubstr("ring_send"));
+
+  // The same program from its file gives the same report, but for what only
+  // the compiler knows.
+  const Result again =
+      run(small({"--json", json_path, "--read",
+                 dir.path() + "/dump/optimized.hlo.pb"}));
+  ASSERT_EQ(again.code, 0) << again.err;
+  const nlohmann::json reread = nlohmann::json::parse(read_file(json_path));
+  for (const char* key : {"collectives", "rotations", "kernels",
+                          "executed_flops_per_step", "estimated_step_s"}) {
+    EXPECT_EQ(reread[key], report[key]) << key;
+  }
 }
 
 TEST(CompileCommandTest, RefusesBeforeCompiling) {
@@ -82,6 +94,8 @@ TEST(CompileCommandTest, RefusesBeforeCompiling) {
       {{"ici_context_parallelism=8", "ici_fsdp_parallelism=1"},
        "there are 4 tpu devices"},
       {{"compile_topology_num_slices=2"}, "several slices"},
+      {{"--read", "/no/such/program.pb"}, "/no/such/program.pb"},
+      {{"--read", "/etc/hostname"}, "HLO"},
       {{"find_max_length=maybe"}, "valid are true and false"},
       {{"--json", "/no/such/folder/report.json"}, "/no/such/folder"},
       {{"compile_xla_flags=--xla_tpu_no_such_flag=1"}, "xla_tpu_no_such_flag"},

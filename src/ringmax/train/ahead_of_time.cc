@@ -1,11 +1,13 @@
 #include "ringmax/train/ahead_of_time.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <variant>
 
 #include "ringmax/base/error.h"
 #include "ringmax/graph/print.h"
+#include "ringmax/pjrt/device_grid.h"
 #include "ringmax/pjrt/plugin.h"
 #include "ringmax/train/compile_options.h"
 #include "ringmax/train/setup.h"
@@ -34,6 +36,20 @@ Machine tpu_machine(const std::string& compile_topology,
     }
   }
   return {std::move(target), std::move(topology)};
+}
+
+std::vector<std::int64_t> places_of(const Machine& machine,
+                                    const std::vector<std::int64_t>& devices) {
+  const auto grid = pjrt::device_grid(machine.topology.devices(),
+                                      machine.topology.attributes());
+  std::vector<std::int64_t> places;
+  if (!grid) return places;
+  for (const std::int64_t device : devices) {
+    const auto found = std::find(grid->ids.begin(), grid->ids.end(), device);
+    if (found == grid->ids.end()) return {};
+    places.push_back(found - grid->ids.begin());
+  }
+  return places;
 }
 
 StepText step_text(const config::Config& config, const Machine& machine) {

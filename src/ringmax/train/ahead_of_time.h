@@ -2,7 +2,9 @@
 #ifndef RINGMAX_TRAIN_AHEAD_OF_TIME_H_
 #define RINGMAX_TRAIN_AHEAD_OF_TIME_H_
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "ringmax/config/config.h"
 #include "ringmax/hw/target.h"
@@ -20,6 +22,11 @@ struct Machine {
 // `llo_directory`: see pjrt::load_tpu_compiler().
 Machine tpu_machine(const std::string& compile_topology,
                     const std::string& llo_directory = "");
+
+// Places in the machine's topology of partitions that run on these devices, as
+// a program of someone else's says; empty when it names others.
+std::vector<std::int64_t> places_of(const Machine& machine,
+                                    const std::vector<std::int64_t>& devices);
 
 struct StepText {
   std::string stablehlo;
