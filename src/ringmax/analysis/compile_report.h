@@ -36,6 +36,7 @@ struct CompileFacts {
   std::string mesh;
   std::string strategy;
   std::string layout;
+  std::string attention;  // what is done, in a line; may be empty
   double build_s = 0;
   double compile_s = 0;
   std::int64_t program_bytes = 0;

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "ringmax/analysis/compile_report.h"
+#include "ringmax/attention/layout.h"
+#include "ringmax/attention/options.h"
 #include "ringmax/base/error.h"
 #include "ringmax/base/file.h"
 #include "ringmax/base/log.h"
@@ -122,7 +124,8 @@ analysis::CompileFacts facts_of(const config::Config& config,
   facts.target = machine.target;
   facts.mesh = config.device_mesh.to_string();
   facts.strategy = strategy_of(config);
-  facts.layout = std::string(attention::layout_name(config.plan.layout));
+  facts.layout = attention::layout_name(config.plan.layout);
+  facts.attention = config.plan.summary;
   facts.model_flops = static_cast<double>(model::model_flops(
       config.model, config.global_batch, config.data.max_target_length));
   facts.attention_flops = static_cast<double>(model::attention_flops(
@@ -290,7 +293,7 @@ int run_compile(Args args) {
 
   std::vector<LengthTried> tried;
   if (find_max_length) {
-    const std::int64_t shards = config.device_mesh.size("context");
+    const std::int64_t shards = attention::sequence_shards(config.device_mesh);
     const auto peak_at = [&](std::int64_t length) {
       return compiler
           .compile(compiler.load({fmt::format("max_target_length={}", length)}))

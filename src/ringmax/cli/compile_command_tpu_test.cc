@@ -75,9 +75,8 @@ TEST(CompileCommandTest, ReportsAndDumps) {
 
   // The same program from its file gives the same report, but for what only
   // the compiler knows.
-  const Result again =
-      run(small({"--json", json_path, "--read",
-                 dir.path() + "/dump/optimized.hlo.pb"}));
+  const Result again = run(small(
+      {"--json", json_path, "--read", dir.path() + "/dump/optimized.hlo.pb"}));
   ASSERT_EQ(again.code, 0) << again.err;
   const nlohmann::json reread = nlohmann::json::parse(read_file(json_path));
   for (const char* key : {"collectives", "rotations", "kernels",
