@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "ringmax/attention/blockwise.h"
+#include "ringmax/attention/native.h"
 #include "ringmax/attention/splash/backend.h"
 #include "ringmax/base/error.h"
 
@@ -22,7 +23,7 @@ void check(const char* name, graph::Value value, const Shape& shape) {
 
 std::span<const Backend* const> backends() {
   static const Backend* const all[] = {&splash::mosaic_backend(),
-                                       &stablehlo_backend(),
+                                       &native_backend(), &stablehlo_backend(),
                                        &splash::mosaic_twin_backend()};
   return all;
 }

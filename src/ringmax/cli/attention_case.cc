@@ -13,6 +13,7 @@
 #include "ringmax/graph/print.h"
 #include "ringmax/mesh/axis_rules.h"
 #include "ringmax/pjrt/client.h"
+#include "ringmax/train/native_kernels.h"
 #include "ringmax/train/program.h"
 
 namespace ringmax::cli {
@@ -302,71 +303,119 @@ CaseResult run_reference(const CaseSettings& settings,
   return result;
 }
 
-CaseResult run_on_devices(const CaseSettings& settings, const Shapes& shapes,
-                          const CaseTensors& tensors) {
-  const Setup setup(settings, shapes);
-  const DType result_dtype = shapes.at("q").dtype;
-  const attention::AttendPlan plan = plan_case(setup, shapes);
+Shapes shapes_of(const CaseTensors& tensors) {
+  Shapes shapes;
+  for (const auto& [name, array] : tensors) shapes[name] = array.shape();
+  return shapes;
+}
 
-  graph::Graph g(setup.mesh);
-  std::vector<HostArray> arguments;
-  const auto parameter = [&](const char* name,
-                             const mesh::PartitionSpec& spec) {
-    if (!tensors.contains(name)) return graph::Value{};
-    HostArray given = tensors.at(name);
-    if (!spec.dims.empty()) {
-      if (is_real(given.shape().dtype)) given = given.convert(setup.dtype);
-      given = attention::to_slots(given, setup.layout_of(name));
+}  // namespace
+
+// What a compiled case holds.
+struct CompiledCase::Parts {
+  Parts(const CaseSettings& settings, const CaseTensors& tensors)
+      : shapes(shapes_of(tensors)),
+        client(
+            pjrt::cpu_client(settings.pjrt_plugin, settings.context_parallel)),
+        setup(settings, shapes),
+        graph(setup.mesh) {
+    setup.attend.target.has_ffi =
+        train::register_native_kernels(client.plugin());
+    plan = plan_case(setup, shapes);
+    std::vector<HostArray> arguments = build(tensors);
+    text = ringmax::graph::print_stablehlo(graph);
+    pjrt::CompileOptions options;
+    options.num_partitions = settings.context_parallel;
+    pjrt::set_cpu_collective_timeouts(options, 1);
+    program =
+        std::make_unique<train::Program>(graph, client.compile(text, options));
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      uploaded.push_back(train::upload(
+          client, arguments[i], *graph.parameters()[i].spec, setup.mesh));
     }
-    arguments.push_back(given);
-    return g.parameter(name, given.shape(), spec);
-  };
-  attention::AttendInputs in;
-  in.q_BSHD = parameter("q", setup.heads);
-  in.k_BTKD = parameter("k", setup.heads);
-  in.v_BTKV = parameter("v", setup.heads);
-  in.q_segments_BS = parameter("q_segment_ids", setup.tokens);
-  in.kv_segments_BT = parameter("kv_segment_ids", setup.tokens);
-  in.sinks_H = parameter("sinks", {});
-  const attention::AttendResult made = attention::attend(in, plan);
-  g.result("out", made.out_BSHV, setup.heads);
-  g.result("lse", made.lse_BSH, setup.rows);
-  g.result("max_logits", made.max_BSH, setup.rows);
-  if (tensors.contains("do")) {
-    graph::Values of = {in.q_BSHD, in.k_BTKD, in.v_BTKV};
-    if (in.sinks_H.valid()) of.push_back(in.sinks_H);
-    const graph::Values d =
-        graph::vjp({made.out_BSHV}, {parameter("do", setup.heads)}, of);
-    g.result("dq", d[0], setup.heads);
-    g.result("dk", d[1], setup.heads);
-    g.result("dv", d[2], setup.heads);
-    if (d.size() > 3) g.result("dsinks", d[3], mesh::PartitionSpec());
   }
 
-  CaseResult result;
-  result.program = graph::print_stablehlo(g);
-  const std::int64_t devices = settings.context_parallel;
-  const pjrt::Client client = pjrt::cpu_client(settings.pjrt_plugin, devices);
-  pjrt::CompileOptions options;
-  options.num_partitions = devices;
-  pjrt::set_cpu_collective_timeouts(options, 1);
-  const train::Program program(g, client.compile(result.program, options));
-  result.temporaries_bytes =
-      program.executable().executable().memory_stats().temporaries;
-
-  std::vector<train::DeviceArray> uploaded;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    uploaded.push_back(train::upload(client, arguments[i],
-                                     *g.parameters()[i].spec, setup.mesh));
+  // Builds the graph and returns its arguments in order.
+  std::vector<HostArray> build(const CaseTensors& tensors) {
+    std::vector<HostArray> arguments;
+    const auto parameter = [&](const char* name,
+                               const mesh::PartitionSpec& spec) {
+      if (!tensors.contains(name)) return ringmax::graph::Value{};
+      HostArray given = tensors.at(name);
+      if (!spec.dims.empty()) {
+        if (is_real(given.shape().dtype)) given = given.convert(setup.dtype);
+        given = attention::to_slots(given, setup.layout_of(name));
+      }
+      arguments.push_back(given);
+      return graph.parameter(name, given.shape(), spec);
+    };
+    attention::AttendInputs in;
+    in.q_BSHD = parameter("q", setup.heads);
+    in.k_BTKD = parameter("k", setup.heads);
+    in.v_BTKV = parameter("v", setup.heads);
+    in.q_segments_BS = parameter("q_segment_ids", setup.tokens);
+    in.kv_segments_BT = parameter("kv_segment_ids", setup.tokens);
+    in.sinks_H = parameter("sinks", {});
+    const attention::AttendResult made = attention::attend(in, plan);
+    graph.result("out", made.out_BSHV, setup.heads);
+    graph.result("lse", made.lse_BSH, setup.rows);
+    graph.result("max_logits", made.max_BSH, setup.rows);
+    if (tensors.contains("do")) {
+      ringmax::graph::Values of = {in.q_BSHD, in.k_BTKD, in.v_BTKV};
+      if (in.sinks_H.valid()) of.push_back(in.sinks_H);
+      const ringmax::graph::Values d = ringmax::graph::vjp(
+          {made.out_BSHV}, {parameter("do", setup.heads)}, of);
+      graph.result("dq", d[0], setup.heads);
+      graph.result("dk", d[1], setup.heads);
+      graph.result("dv", d[2], setup.heads);
+      if (d.size() > 3) graph.result("dsinks", d[3], mesh::PartitionSpec());
+    }
+    return arguments;
   }
+
+  Shapes shapes;
+  pjrt::Client client;
+  Setup setup;
+  attention::AttendPlan plan;
+  ringmax::graph::Graph graph;
+  std::string text;
+  std::unique_ptr<train::Program> program;
+  std::vector<train::DeviceArray> uploaded, made;
+};
+
+CompiledCase::CompiledCase(const CaseSettings& settings,
+                           const CaseTensors& tensors)
+    : parts_(std::make_unique<Parts>(settings, tensors)) {}
+CompiledCase::~CompiledCase() = default;
+
+void CompiledCase::run() {
   std::vector<const train::DeviceArray*> pointers;
-  for (const train::DeviceArray& each : uploaded) pointers.push_back(&each);
-  const std::vector<train::DeviceArray> out = program.run(pointers);
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::string& name = g.results()[i].name;
-    HostArray array = train::download(out[i]);
+  for (const train::DeviceArray& each : parts_->uploaded) {
+    pointers.push_back(&each);
+  }
+  parts_->made = parts_->program->run(pointers);
+  for (const train::DeviceArray& each : parts_->made) {
+    for (const pjrt::Buffer& shard : each.shards) shard.ready().await();
+  }
+}
+
+std::string CompiledCase::kernel() const {
+  return std::string(parts_->plan.backend->name());
+}
+
+CaseResult CompiledCase::result() const {
+  const Parts& parts = *parts_;
+  const attention::AttendPlan& plan = parts.plan;
+  const DType result_dtype = parts.shapes.at("q").dtype;
+  CaseResult result;
+  result.program = parts.text;
+  result.temporaries_bytes =
+      parts.program->executable().executable().memory_stats().temporaries;
+  for (std::size_t i = 0; i < parts.made.size(); ++i) {
+    const std::string& name = parts.graph.results()[i].name;
+    HostArray array = train::download(parts.made[i]);
     if (name != "dsinks") {
-      array = attention::from_slots(array, setup.layout_of(name));
+      array = attention::from_slots(array, parts.setup.layout_of(name));
     }
     const bool statistic =
         name == "lse" || name == "max_logits" || name == "dsinks";
@@ -383,8 +432,6 @@ CaseResult run_on_devices(const CaseSettings& settings, const Shapes& shapes,
   result.refused = plan.refused;
   return result;
 }
-
-}  // namespace
 
 std::shared_ptr<const attention::DenseMask> array_mask(const HostArray& mask) {
   const Shape& shape = mask.shape();
@@ -418,12 +465,15 @@ void check_case(const CaseSettings& settings, const Shapes& shapes) {
 }
 
 CaseResult run_case(const CaseSettings& settings, const CaseTensors& tensors) {
-  Shapes shapes;
-  for (const auto& [name, array] : tensors) shapes[name] = array.shape();
-  check_case(settings, shapes);
-  CaseResult result = settings.kernel == "reference"
-                          ? run_reference(settings, tensors)
-                          : run_on_devices(settings, shapes, tensors);
+  check_case(settings, shapes_of(tensors));
+  CaseResult result;
+  if (settings.kernel == "reference") {
+    result = run_reference(settings, tensors);
+  } else {
+    CompiledCase compiled(settings, tensors);
+    compiled.run();
+    result = compiled.result();
+  }
   result.layout = attention::layout_name(settings.layout);
   result.devices = settings.context_parallel;
   return result;

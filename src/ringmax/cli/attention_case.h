@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -67,6 +68,24 @@ struct CaseResult {
 // kInvalidArgument with everything that is wrong.
 void check_case(const CaseSettings& settings,
                 const std::map<std::string, Shape>& shapes);
+
+// A case that check_case has passed, compiled for its devices; not for
+// kernel=reference. For those who run it more than once.
+class CompiledCase {
+ public:
+  CompiledCase(const CaseSettings& settings, const CaseTensors& tensors);
+  ~CompiledCase();
+  // Computes everything and waits for it; nothing comes back to the host.
+  void run();
+  // Of the last run.
+  CaseResult result() const;
+  // The kernel's name.
+  std::string kernel() const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
 
 // Checks, then computes.
 CaseResult run_case(const CaseSettings& settings, const CaseTensors& tensors);

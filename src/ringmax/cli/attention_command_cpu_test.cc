@@ -126,7 +126,7 @@ TEST_F(AttentionCommandTest, TellsWhatWasSentAndComputed) {
   EXPECT_GT(std::stoll(got["temporaries_bytes"]), 0);
   got.erase("temporaries_bytes");
   // A shard of keys and values: 2 x 4 tokens x 2 heads x 8, twice, 4 bytes.
-  const StringMap want = {{"kernel", "stablehlo"},
+  const StringMap want = {{"kernel", "native"},
                           {"strategy", "ring"},
                           {"layout", "contiguous"},
                           {"devices", "4"},

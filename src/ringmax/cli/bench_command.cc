@@ -1,8 +1,7 @@
+// `ringmax bench attention`: times one attention case (bench_attention.h).
 // `ringmax bench step`: times the training step of any `train` settings.
 // `ringmax bench text`: times the building of that step's program, which needs
 // no device and no memory for the model, so any size will do.
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +13,7 @@
 #include "ringmax/base/error.h"
 #include "ringmax/base/file.h"
 #include "ringmax/cli/arguments.h"
+#include "ringmax/cli/bench_attention.h"
 #include "ringmax/cli/commands.h"
 #include "ringmax/config/config.h"
 #include "ringmax/graph/print.h"
@@ -48,19 +48,6 @@ std::int64_t take_repeats(std::vector<std::string>& settings) {
     return true;
   });
   return repeats;
-}
-
-std::int64_t peak_rss_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
-}
-
-nlohmann::json spread(std::vector<double> times) {
-  std::sort(times.begin(), times.end());
-  return {{"min", times.front()},
-          {"median", times[times.size() / 2]},
-          {"max", times.back()}};
 }
 
 nlohmann::json bench_step(const config::Config& config, std::int64_t repeats,
@@ -111,23 +98,29 @@ int run_bench(Args args) {
   const auto start = Clock::now();
   const Arguments arguments = read_arguments(
       "bench",
-      "Measures. `bench step` times the training step, `bench text` the "
-      "building of its program.",
-      "step|text [FILE.yml ...] key=value ... repeats=N",
+      "Measures. `bench attention` times one attention case, `bench step` the "
+      "training step, `bench text` the building of its program.",
+      "attention|step|text [FILE.yml ...] key=value ... repeats=N",
       {{"--json", "write the result to this file as well", "FILE"}}, args);
   if (arguments.helped) return 0;
   std::vector<std::string> settings = arguments.settings;
   const std::string what = settings.empty() ? "" : settings.front();
-  if (what != "step" && what != "text") {
-    fail_invalid("bench {}: what to measure is missing; valid is step or text",
-                 what);
+  if (what != "attention" && what != "step" && what != "text") {
+    fail_invalid(
+        "bench {}: what to measure is missing; valid are attention, step and "
+        "text",
+        what);
   }
   settings.erase(settings.begin());
-  const std::int64_t repeats = take_repeats(settings);
-  const config::Config config = config::load(settings, train::find_devices);
-  const nlohmann::json result = what == "step"
-                                    ? bench_step(config, repeats, start)
-                                    : bench_text(config, repeats);
+  nlohmann::json result;
+  if (what == "attention") {
+    result = bench_attention(settings);
+  } else {
+    const std::int64_t repeats = take_repeats(settings);
+    const config::Config config = config::load(settings, train::find_devices);
+    result = what == "step" ? bench_step(config, repeats, start)
+                            : bench_text(config, repeats);
+  }
   const std::string text = result.dump(2) + "\n";
   if (const auto file = arguments.option("--json")) atomic_write(*file, text);
   std::fputs(text.c_str(), stdout);

@@ -34,7 +34,7 @@ TEST(Bench, RefusesWhatItCannotMeasure) {
     const Result result = run(words);
     EXPECT_EQ(result.code, 2);
     EXPECT_EQ(result.out, "");
-    EXPECT_THAT(result.err, HasSubstr("valid is step or text"));
+    EXPECT_THAT(result.err, HasSubstr("valid are attention, step and text"));
   }
   for (const char* repeats : {"0", "-1", "two", "2.5", ""}) {
     const Result result = run({"bench", "text", "model_name=tiny",
@@ -42,6 +42,13 @@ TEST(Bench, RefusesWhatItCannotMeasure) {
     EXPECT_EQ(result.code, 2) << repeats;
     EXPECT_THAT(result.err, HasSubstr("valid are whole numbers from 1"));
   }
+  const Result result =
+      run({"bench", "attention", "seq=0", "kernel=reference", "maks=full"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("maks"));
+  EXPECT_THAT(result.err, HasSubstr("seq=0"));
+  EXPECT_THAT(run({"bench", "attention", "kernel=reference"}).err,
+              HasSubstr("not to be timed"));
 }
 
 }  // namespace

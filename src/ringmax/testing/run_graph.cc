@@ -1,14 +1,18 @@
 #include "ringmax/testing/run_graph.h"
 
 #include "ringmax/graph/print.h"
+#include "ringmax/train/native_kernels.h"
 #include "ringmax/train/program.h"
 
 namespace ringmax::testing {
 
 const pjrt::Client& cpu_client() {
-  static const pjrt::Client& client =
-      *new pjrt::Client(pjrt::cpu_client("", 8));
-  return client;
+  static const pjrt::Client* const client = [] {
+    const auto* made = new pjrt::Client(pjrt::cpu_client("", 8));
+    train::register_native_kernels(made->plugin());
+    return made;
+  }();
+  return *client;
 }
 
 namespace {

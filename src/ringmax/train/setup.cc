@@ -16,6 +16,7 @@
 #include "ringmax/train/compile_options.h"
 #include "ringmax/train/device_assignment.h"
 #include "ringmax/train/devices.h"
+#include "ringmax/train/native_kernels.h"
 #include "ringmax/train/schedule.h"
 
 namespace ringmax::train {
@@ -100,11 +101,16 @@ StepSettings step_settings(const config::Config& config,
 
 Session make_session(const config::Config& config) {
   Session session;
-  const StepSettings settings = step_settings(config, target_of(config));
+  StepSettings settings = step_settings(config, target_of(config));
   // Programs first: a shape that does not fit is told before a plugin loads.
   const auto init = init_program(settings);
-  const auto step = step_program(settings);
+  auto step = step_program(settings);
   session.client = std::make_unique<pjrt::Client>(open_client(config));
+  if (settings.target.has_ffi &&
+      !register_native_kernels(session.client->plugin())) {
+    settings.target.has_ffi = false;
+    step = step_program(settings);
+  }
   const auto start = std::chrono::steady_clock::now();
   const pjrt::ExecutableCache cache(config.runtime.executable_cache_dir);
   const DeviceAssignment assignment =

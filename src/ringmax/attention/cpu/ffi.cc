@@ -207,7 +207,7 @@ void call_forward(ffi::ThreadPool pool, ffi::RemainingArgs args,
                      {p.batch, p.kv_heads, p.groups, p.queries, p.value_dim}),
       query_rows(nullptr, p, p.value_dim));
   const auto row = {p.batch, p.kv_heads, p.groups, p.queries};
-  r.lse = static_cast<float*>(buffers.result("lse", ffi::DataType::F32, row));
+  r.sum = static_cast<float*>(buffers.result("sum", ffi::DataType::F32, row));
   r.max = static_cast<float*>(buffers.result("max", ffi::DataType::F32, row));
   buffers.done();
   forward(p, r, workers_of(pool, a.devices));

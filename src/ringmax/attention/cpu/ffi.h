@@ -2,7 +2,7 @@
 //
 //   ringmax_splash_forward(q, k, v, q_positions, kv_positions
 //                          [, q_segments, kv_segments] [, tile])
-//     -> (out f32, lse f32, max f32)
+//     -> (out f32, sum f32, max f32)
 //   ringmax_splash_backward(the same, dout, lse, delta, dq, dk, dv)
 //     -> (dq, dk, dv) f32, in place where the compiler shares the buffers
 //

@@ -132,7 +132,7 @@ TEST(FfiTest, BuffersThatDoNotFitAreErrors) {
   EXPECT_THAT(error_of(t, good), HasSubstr("out is f32[1,2,2,40,8]"));
   t = {};
   t.row = "1x2x2x41xf32";
-  EXPECT_THAT(error_of(t, good), HasSubstr("lse is f32[1,2,2,41]"));
+  EXPECT_THAT(error_of(t, good), HasSubstr("sum is f32[1,2,2,41]"));
 }
 
 TEST(FfiTest, AttributesThatDoNotFitAreErrors) {

@@ -335,7 +335,7 @@ class ForwardTask {
     if (!x.started) {
       for (std::int64_t l = 0; l < x.count; ++l) {
         std::fill_n(out + l * result_.out.row, p_.value_dim, 0.0f);
-        result_.lse[at + l] = kNone;
+        result_.sum[at + l] = 0;
         result_.max[at + l] = kNone;
       }
       return;
@@ -351,12 +351,14 @@ class ForwardTask {
     }
     transpose(x.out, kPanel, p_.value_dim, x.count, 1.0f, out, result_.out.row);
     for (std::int64_t l = 0; l < x.count; ++l) {
-      const double max = x.max[l] * kLn2;
-      result_.max[at + l] = static_cast<float>(max);
-      result_.lse[at + l] =
-          x.sum[l] > 0 ? static_cast<float>(
-                             max + std::log(static_cast<double>(x.sum[l])))
-                       : kNone;
+      const auto max = static_cast<float>(x.max[l] * kLn2);
+      result_.max[at + l] = max;
+      // Rounding the maximum of 60000 to natural units moves it by 0.002: the
+      // sum is that of the maximum as it leaves.
+      result_.sum[at + l] =
+          x.sum[l] > 0 ? static_cast<float>(x.sum[l] *
+                                            std::exp2(x.max[l] - max * kLog2E))
+                       : 0;
     }
   }
 

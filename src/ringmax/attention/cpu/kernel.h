@@ -59,11 +59,11 @@ struct Problem {
 
 struct ForwardResult {
   FloatRows out;         // normalised
-  float* lse = nullptr;  // [B, K, G, S], natural log
+  float* sum = nullptr;  // [B, K, G, S], of exp(logit - max)
   float* max = nullptr;  // [B, K, G, S], after scale and cap
 };
 
-// Rows that see nothing: out 0, lse and max -inf.
+// Rows that see nothing: out 0, sum 0, max -inf.
 void forward(const Problem& problem, const ForwardResult& result,
              const Workers& workers);
 

@@ -41,6 +41,7 @@ AttendSettings settings_of(const Case& c, const RunSettings& how) {
   s.bidirectional = how.bidirectional;
   s.ring_scan_unroll = how.ring_scan_unroll;
   s.kernel = how.kernel;
+  s.target = hw::cpu_target(how.devices);
   s.blocks.block_q = s.blocks.block_kv = how.block;
   s.q_spec = s.kv_spec = Specs().heads;
   return s;

@@ -21,7 +21,7 @@ struct RunSettings {
   Strategy strategy = Strategy::kRing;
   LayoutKind layout = LayoutKind::kContiguous;
   DType dtype = DType::kF32;
-  std::string kernel = "auto";
+  std::string kernel = "stablehlo";
   std::int64_t block = 512;
   bool bidirectional = false;
   std::int64_t ring_scan_unroll = 0;

@@ -193,13 +193,15 @@ ReferenceOutputs run_kernel(const Mask& mask, const ReferenceInputs& in,
       at(d, e);
       // NaN where the kernel writes nothing.
       Made part(batch, slots, heads, in.value_dim, std::nanf(""));
-      std::vector<float> part_lse(lanes, std::nanf("")), part_max(part_lse);
-      forward(p, {part.rows, part_lse.data(), part_max.data()},
+      std::vector<float> part_sum(lanes, std::nanf("")), part_max(part_sum);
+      forward(p, {part.rows, part_sum.data(), part_max.data()},
               settings.workers);
       for (std::int64_t i = 0; i < lanes; ++i) {
         const std::int64_t b = i / (heads * slots), h = i / slots % heads,
                            s = i % slots;
-        const double a = lse[i], c = part_lse[i];
+        const double a = lse[i];
+        const double c =
+            part_max[i] + std::log(static_cast<double>(part_sum[i]));
         const double top = std::max(a, c);
         const double sum =
             top == kNone

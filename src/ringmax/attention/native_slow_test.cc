@@ -1,0 +1,14 @@
+// What takes its time: a device that sleeps longer than XLA's own patience.
+#include <gtest/gtest.h>
+
+#include "ringmax/attention/testing/late_device.h"
+
+namespace ringmax::attention {
+namespace {
+
+TEST(NativeSlowTest, ADeviceThatSleepsNinetySecondsIsWaitedFor) {
+  EXPECT_EQ(testing::late_device_finding(90), "");
+}
+
+}  // namespace
+}  // namespace ringmax::attention

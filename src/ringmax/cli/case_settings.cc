@@ -1,0 +1,81 @@
+#include "ringmax/cli/case_settings.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ringmax/attention/backend.h"
+#include "ringmax/base/problems.h"
+#include "ringmax/base/suggest.h"
+#include "ringmax/config/settings.h"
+
+namespace ringmax::cli {
+namespace {
+
+constexpr std::int64_t kMostDevices = 1024;  // virtual ones, threads each
+
+void check_kernel(const std::string& kernel, Problems& problems) {
+  std::vector<std::string> valid = {"auto", "reference"};
+  for (const attention::Backend* backend : attention::backends()) {
+    valid.emplace_back(backend->name());
+  }
+  if (std::find(valid.begin(), valid.end(), kernel) != valid.end()) return;
+  const std::string meant = closest_name(kernel, valid);
+  problems.add("kernel={}: must be one of {}{}", kernel, fmt::join(valid, ", "),
+               meant.empty() ? "" : "; did you mean " + meant + "?");
+}
+
+}  // namespace
+
+CaseWords read_case_settings(const std::vector<std::string>& words,
+                             const std::function<void(OptionSet&)>& more) {
+  CaseWords read;
+  CaseSettings& settings = read.settings;
+  std::string layout = "contiguous";
+  double scale = 0;
+  DType dtype = DType::kF32;
+  OptionSet set;
+  set.text("mask", &read.mask,
+           "full, causal[:OFFSET], local:LEFT,RIGHT, chunked:C or dense, "
+           "combined by & and |");
+  set.number("scale", &scale, "factor of the logits; default 1/sqrt(D)");
+  set.number("logit_soft_cap", &settings.soft_cap,
+             "logits become cap * tanh(logit / cap); 0: as they are",
+             {.min = 0});
+  set.dtype("dtype", &dtype, {DType::kF32, DType::kBF16},
+            "what is computed in; default the dtype of q");
+  set.integer("context_parallel", &settings.context_parallel,
+              "devices that share the sequence",
+              {.min = 1, .max = kMostDevices});
+  set.choice("strategy", &settings.strategy, attention::kStrategies,
+             "how keys and values meet all queries");
+  set.integer("ulysses_size", &settings.ulysses_size,
+              "devices of context_parallel that share out heads, for usp",
+              {.min = 1, .max = kMostDevices});
+  set.text("layout", &layout,
+           "where tokens live: contiguous, zigzag or striped");
+  set.flag("bidirectional", &settings.bidirectional,
+           "halves of the keys go round the ring both ways");
+  set.integer("ring_scan_unroll", &settings.ring_scan_unroll,
+              "ring steps in one pass of a loop; 0: no loop", {.min = 0});
+  set.text("kernel", &settings.kernel, "what computes");
+  set.integer("block_q", &settings.block_q, "queries of one block", {.min = 1});
+  set.integer("block_kv", &settings.block_kv, "keys of one block", {.min = 1});
+  set.path("pjrt_plugin", &settings.pjrt_plugin, "another PJRT plugin");
+  if (more) more(set);
+  const config::Applied applied = config::read_settings(set, words);
+  Problems problems;
+  check_kernel(settings.kernel, problems);
+  if (applied.sources.contains("scale")) {
+    settings.scale = scale;
+    if (scale == 0) {
+      problems.add("scale=0 makes all logits equal; any other number is valid");
+    }
+  }
+  if (applied.sources.contains("dtype")) settings.dtype = dtype;
+  problems.throw_if_any();
+  settings.layout = attention::parse_layout(layout);
+  return read;
+}
+
+}  // namespace ringmax::cli
