@@ -77,17 +77,6 @@ Case everything() {
   return c;
 }
 
-TEST(AttendCpuTest, GivesTheKnownAnswers) {
-  AttendRunner runner;
-  for (const Case& c : testing::known_cases()) {
-    const RunSettings how = on(Strategy::kRing, 4, LayoutKind::kZigzag, 512);
-    for (const std::string& finding :
-         testing::check_case(c, runner.run(c, how))) {
-      ADD_FAILURE() << how.to_string() << ": " << finding;
-    }
-  }
-}
-
 TEST(AttendCpuTest, EveryFeatureUnderEveryStrategy) {
   AttendRunner runner;
   const Case c = everything();

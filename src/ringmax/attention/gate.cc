@@ -369,6 +369,9 @@ void plan_ring(const Mask& mask, const AttendSettings& settings,
   }
   // Below two passes a loop saves nothing.
   if (static_cast<std::int64_t>(steps) < 2 * settings.ring_scan_unroll + 2) {
+    plan.notes.push_back(
+        fmt::format("ring_scan_unroll={}: {} ring steps are too few for a loop",
+                    settings.ring_scan_unroll, steps));
     return;
   }
   plan.ring_scan_unroll = settings.ring_scan_unroll;

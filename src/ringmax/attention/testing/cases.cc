@@ -188,6 +188,106 @@ Case case10() {
   return c;
 }
 
+// A window of 6, itself included.
+Case case7() {
+  Case c = uniform("case7_window");
+  set_mask(c, Mask::local(5, 0));
+  const auto first = [](std::int64_t i) {
+    return std::max<std::int64_t>(0, i - 5);
+  };
+  c.expected = {
+      {"out",
+       make(kTokens, [=](auto i) { return as_double(first(i) + i) / 2; })},
+      {"lse", make(kTokens, [=](auto i) {
+         return std::log(as_double(i - first(i) + 1));
+       })}};
+  return c;
+}
+
+// Documents of 6 and 10 tokens; `poison` stands in the first one's values as
+// seen from the second, or is 0.
+Case case8(bool poison) {
+  constexpr std::int64_t kFirst = 6;
+  Case c = uniform(poison ? "case8_poisoned" : "case8_documents");
+  for (std::int64_t i = 0; i < kTokens; ++i) {
+    c.inputs.query_segments.push_back(i < kFirst ? 1 : 2);
+    if (poison && i < kFirst) c.inputs.v[static_cast<std::size_t>(i)] = 1e9;
+  }
+  c.inputs.kv_segments = c.inputs.query_segments;
+  c.expected = {{"out", make(kTokens,
+                             [=](auto i) {
+                               if (i >= kFirst)
+                                 return as_double(kFirst + i) / 2;
+                               return poison ? 1e9 : as_double(i) / 2;
+                             })},
+                {"dv", make(kTokens, [](auto j) {
+                   return j < kFirst ? harmonic(kFirst) - harmonic(j)
+                                     : harmonic(kTokens - kFirst) -
+                                           harmonic(j - kFirst);
+                 })}};
+  if (poison) {
+    // The error is relative to the largest number, and 1e9 would hide all else.
+    c.expected.erase(c.expected.begin());
+  }
+  return c;
+}
+
+// 7 real tokens; the eighth is in nobody's segment.
+Case case9() {
+  constexpr std::int64_t kReal = 7;
+  Case c = uniform("case9_padding", kReal + 1);
+  c.inputs.query_segments.assign(kReal, 1);
+  c.inputs.query_segments.push_back(0);
+  c.inputs.kv_segments = c.inputs.query_segments;
+  c.inputs.dout.back() = 1e6;
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto real = [](auto f) {
+    return make(kReal + 1,
+                [=](std::int64_t i) { return i < kReal ? f(i) : 0; });
+  };
+  c.expected = {
+      {"out", real([](auto i) { return as_double(i) / 2; }), 2e-5, true},
+      {"dv", real([](auto j) { return harmonic(kReal) - harmonic(j); }), 2e-5,
+       true},
+      {"dk", std::vector<double>(kReal + 1, 0), 2e-5, true},
+      {"dq", std::vector<double>(kReal + 1, 0), 2e-5},
+      {"lse", make(kReal + 1, [=](auto i) {
+         return i < kReal ? std::log(as_double(i + 1)) : -infinity;
+       })}};
+  return c;
+}
+
+// Eight visible keys and a sink as heavy as all of them.
+Case case11() {
+  constexpr std::int64_t kKeys = 8;
+  Case c = uniform("case11_sink", kKeys);
+  set_mask(c, Mask::full());
+  c.inputs.v.assign(kKeys, 1);
+  c.inputs.sinks = {std::log(8.0)};
+  c.expected = {{"out", std::vector<double>(kKeys, 0.5)},
+                {"lse", std::vector<double>(kKeys, std::log(16.0))},
+                {"max_logits", std::vector<double>(kKeys, 0)},
+                {"dv", std::vector<double>(kKeys, 0.5)},
+                {"dsinks", {-0.25 * kKeys}}};
+  return c;
+}
+
+// A raw score of 2 under a cap of 2, and lower ones.
+Case case12() {
+  Case c = uniform("case12_soft_cap");
+  c.inputs.soft_cap = 2;
+  c.inputs.q.assign(kTokens, 2);
+  c.inputs.k = make(kTokens, [](auto j) {
+    return j % 3 == 0 ? 1.0 : 0.25 * as_double(j % 3);
+  });
+  const ReferenceOutputs ref = reference_attention(c.inputs);
+  c.expected = {{"max_logits", std::vector<double>(kTokens, 1.523188), 1e-6},
+                {"out", ref.out},
+                {"dq", ref.dq, 5e-5},
+                {"dk", ref.dk, 5e-5}};
+  return c;
+}
+
 // Largest logits in the first keys: on a ring they reach the last device in
 // the last step, and every statistic gathered before is rescaled.
 Case case21() {
@@ -217,6 +317,7 @@ const std::vector<double>& tensor_of(const ReferenceOutputs& result,
   if (name == "dq") return result.dq;
   if (name == "dk") return result.dk;
   if (name == "dv") return result.dv;
+  if (name == "dsinks") return result.dsinks;
   fail(ErrorCode::kInternal, "a case expects unknown tensor {}", name);
 }
 
@@ -262,6 +363,48 @@ std::vector<Case> known_cases() {
   add_reference(wide);
   cases.push_back(wide);
   return cases;
+}
+
+std::vector<Case> attend_cases() {
+  std::vector<Case> cases = known_cases();
+  for (Case& c : std::vector<Case>{case7(), case8(false), case8(true), case9(),
+                                   case11(), case12()}) {
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+Case repeat_heads(const Case& c, std::int64_t copies) {
+  Case many = c;
+  ReferenceInputs& in = many.inputs;
+  // Rows of one head's numbers, each `copies` times.
+  const auto repeat = [&](std::vector<double>& values, std::int64_t row) {
+    std::vector<double> result;
+    for (std::size_t at = 0; at < values.size();
+         at += static_cast<std::size_t>(row)) {
+      for (std::int64_t n = 0; n < copies; ++n) {
+        const auto begin = values.begin() + static_cast<std::ptrdiff_t>(at);
+        result.insert(result.end(), begin, begin + row);
+      }
+    }
+    values = std::move(result);
+  };
+  repeat(in.q, in.head_dim);
+  repeat(in.k, in.head_dim);
+  repeat(in.v, in.value_dim);
+  repeat(in.dout, in.value_dim);
+  repeat(in.sinks, 1);
+  for (Expectation& expected : many.expected) {
+    const std::string& name = expected.tensor;
+    const bool of_values = name == "out" || name == "dv";
+    const bool of_keys = name == "dq" || name == "dk";
+    repeat(expected.values, of_values ? in.value_dim
+                            : of_keys ? in.head_dim
+                                      : 1);
+  }
+  in.query_heads *= copies;
+  in.kv_heads *= copies;
+  return many;
 }
 
 std::vector<double> normal_values(std::int64_t count, double deviation,

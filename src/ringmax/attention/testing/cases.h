@@ -15,7 +15,7 @@
 namespace ringmax::attention::testing {
 
 struct Expectation {
-  // One of out, lse, max_logits, dq, dk, dv.
+  // One of out, lse, max_logits, dq, dk, dv, dsinks.
   std::string tensor;
   std::vector<double> values;
   double tolerance = 2e-5;   // of attention_error
@@ -34,6 +34,14 @@ struct Case {
 // deviation 8 and more, the largest arriving in the last ring step) against
 // the reference. Case 16 counts tokens and FLOPs; train's metrics test it.
 std::vector<Case> known_cases();
+
+// These, and what is attend()'s rather than a kernel's: 7 (windows), 8
+// (documents, poisoned too), 9 (padding), 11 (sinks) and 12 (soft cap).
+std::vector<Case> attend_cases();
+
+// Every head `copies` times over, neighbours: for strategies that share out
+// heads. What is expected is repeated, gradients of sinks included.
+Case repeat_heads(const Case& c, std::int64_t copies);
 
 // Normal numbers of a standard deviation, the same for a seed everywhere.
 std::vector<double> normal_values(std::int64_t count, double deviation,

@@ -1,0 +1,110 @@
+#include "ringmax/attention/testing/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ringmax/attention/testing/attend_runner.h"
+
+namespace ringmax::attention::testing {
+namespace {
+
+constexpr std::int64_t kRingSizes[] = {1, 2, 3, 4, 5, 6, 8};
+constexpr LayoutKind kLayouts[] = {LayoutKind::kContiguous, LayoutKind::kZigzag,
+                                   LayoutKind::kStriped};
+
+RunSettings settings_of(std::string_view kernel, Mode mode, std::int64_t ring,
+                        LayoutKind layout) {
+  RunSettings how;
+  how.kernel = kernel;
+  how.devices = ring;
+  how.layout = layout;
+  how.block = 3;
+  switch (mode) {
+    case Mode::kRing:
+      break;
+    case Mode::kBothWays:
+      how.bidirectional = true;
+      break;
+    case Mode::kInALoop:
+      how.ring_scan_unroll = 1;
+      break;
+    case Mode::kAllGather:
+      how.strategy = Strategy::kAllGather;
+      break;
+    case Mode::kUlysses:
+      how.strategy = Strategy::kUlysses;
+      break;
+    case Mode::kUsp:
+      how.strategy = Strategy::kUsp;
+      how.ulysses = ring % 2 == 0 ? 2 : ring;
+      break;
+  }
+  return how;
+}
+
+// What the strategy asks of a case before it takes it: enough heads.
+Case fitted(const Case& c, const RunSettings& how) {
+  const std::int64_t share = how.strategy == Strategy::kUlysses ? how.devices
+                             : how.strategy == Strategy::kUsp   ? how.ulysses
+                                                                : 1;
+  return c.inputs.query_heads % share == 0 ? c : repeat_heads(c, share);
+}
+
+bool possible(const Case& c, const RunSettings& how) {
+  const std::int64_t tokens = std::min(c.inputs.queries, c.inputs.keys);
+  if (how.devices > tokens) return false;
+  return !how.bidirectional || how.devices == 1 || tokens >= 2 * how.devices;
+}
+
+// Cases that share programs share their turn.
+std::string kind_of(const Case& c) {
+  const ReferenceInputs& in = c.inputs;
+  return fmt::format("{} {} {} {} {} {} {} {}", c.mask.to_string(), in.batch,
+                     in.queries, in.query_heads, in.head_dim,
+                     in.query_segments.empty(), in.sinks.empty(),
+                     in.soft_cap.value_or(0));
+}
+
+}  // namespace
+
+std::vector<std::string> sweep_known_cases(std::string_view kernel, Mode mode,
+                                           Extent extent) {
+  std::vector<std::string> findings;
+  AttendRunner runner;
+  const auto try_case = [&](const Case& c, const RunSettings& how) {
+    if (!possible(c, how)) return false;
+    const Case fit = fitted(c, how);
+    for (const std::string& finding : check_case(fit, runner.run(fit, how))) {
+      findings.push_back(fmt::format("{}: {}", how.to_string(), finding));
+    }
+    return true;
+  };
+  std::vector<std::string> kinds;
+  for (const Case& c : attend_cases()) {
+    if (extent == Extent::kWhole) {
+      for (const std::int64_t ring : kRingSizes) {
+        for (const LayoutKind layout : kLayouts) {
+          try_case(c, settings_of(kernel, mode, ring, layout));
+        }
+      }
+      continue;
+    }
+    const auto found = std::find(kinds.begin(), kinds.end(), kind_of(c));
+    std::size_t turn = static_cast<std::size_t>(found - kinds.begin());
+    if (found == kinds.end()) kinds.push_back(kind_of(c));
+    // Each mode begins elsewhere; a turn that a case is too short for is
+    // another's.
+    turn += static_cast<std::size_t>(mode) * 2 + 2;
+    for (;; ++turn) {
+      if (try_case(c, settings_of(kernel, mode,
+                                  kRingSizes[turn % std::size(kRingSizes)],
+                                  kLayouts[turn % std::size(kLayouts)]))) {
+        break;
+      }
+    }
+  }
+  return findings;
+}
+
+}  // namespace ringmax::attention::testing
