@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ringmax/attention/attend.h"
 #include "ringmax/attention/testing/attend_runner.h"
@@ -105,6 +108,80 @@ TEST(AttendCpuTest, BothWaysRoundAndInALoop) {
       SCOPED_TRACE(how.to_string());
       expect_near(runner.run(c, how), want);
     }
+  }
+}
+
+// bfloat16 in and out, sums in float32: what a ring adds is float32's, so its
+// error is that of one device. A quarter of chance, and half for the doubt.
+TEST(AttendCpuTest, Bf16ErrorDoesNotGrowWithTheRing) {
+  AttendRunner runner;
+  Case c = random_case("bf16", Mask::causal(), 1, 64, 64, 4, 2, 16, 1, 7);
+  for (auto* values : {&c.inputs.q, &c.inputs.k, &c.inputs.v, &c.inputs.dout}) {
+    for (double& value : *values) {
+      value = bf16_to_float(float_to_bf16(static_cast<float>(value)));
+    }
+  }
+  const ReferenceOutputs want = reference_attention(c.inputs);
+  const auto errors = [&](std::int64_t ring) {
+    RunSettings how = on(Strategy::kRing, ring, LayoutKind::kZigzag, 16);
+    how.dtype = DType::kBF16;
+    how.ring_scan_unroll = 1;
+    const ReferenceOutputs got = runner.run(c, how);
+    return std::vector<double>{
+        attention_error(got.out, want.out), attention_error(got.dq, want.dq),
+        attention_error(got.dk, want.dk), attention_error(got.dv, want.dv)};
+  };
+  const std::vector<double> single = errors(1);
+  for (const std::int64_t ring : {2, 3, 5, 8}) {
+    const std::vector<double> many = errors(ring);
+    for (std::size_t i = 0; i < many.size(); ++i) {
+      EXPECT_LE(many[i], 1.5 * single[i]) << "ring " << ring << " tensor " << i;
+      EXPECT_LE(many[i], 0x1p-7) << "ring " << ring << " tensor " << i;
+    }
+  }
+}
+
+// Case 13, the variant for CI: sums of 512 bf16 terms over 8 devices. dV_0 is
+// the 512th harmonic number, rounded once; sums in bf16 would stop growing
+// before 6.
+TEST(AttendCpuTest, SumsOfBf16AreFloat32) {
+  constexpr std::int64_t kLength = 512;
+  Case c;
+  c.mask = Mask::causal();
+  ReferenceInputs& in = c.inputs;
+  in.queries = in.keys = kLength;
+  in.q.assign(kLength, 0);
+  in.k = in.q;
+  in.v = in.q;
+  in.dout.assign(kLength, 1);
+  RunSettings how = on(Strategy::kRing, 8, LayoutKind::kContiguous, 16);
+  how.dtype = DType::kBF16;
+  how.ring_scan_unroll = 1;
+  double harmonic = 0;
+  for (std::int64_t i = 1; i <= kLength; ++i) {
+    harmonic += 1 / static_cast<double>(i);
+  }
+  AttendRunner runner;
+  EXPECT_NEAR(runner.run(c, how).dv[0], harmonic, 0.032);
+}
+
+// The gradient of a row that sees nothing may be anything at all.
+TEST(AttendCpuTest, BlindRowsTakeNoGradientEvenOfInfinity) {
+  Case c = random_case("blind", Mask::causal(-5), 1, 16, 16, 2, 1, 4, 1, 5);
+  c.inputs.sinks = {0.5, -1};
+  AttendRunner runner;
+  const RunSettings how = on(Strategy::kRing, 4, LayoutKind::kStriped);
+  const ReferenceOutputs before = runner.run(c, how);
+  const auto blind = c.inputs.dout.begin() + 5 * 2 * 4;
+  for (const double value : {0.0, 1e6, std::numeric_limits<double>::infinity(),
+                             -std::numeric_limits<double>::infinity()}) {
+    std::fill(c.inputs.dout.begin(), blind, value);
+    const ReferenceOutputs got = runner.run(c, how);
+    EXPECT_EQ(got.dq, before.dq);
+    EXPECT_EQ(got.dk, before.dk);
+    EXPECT_EQ(got.dv, before.dv);
+    EXPECT_EQ(got.dsinks, before.dsinks);
+    for (std::size_t i = 0; i < 5 * 2 * 4; ++i) EXPECT_EQ(got.dq[i], 0);
   }
 }
 

