@@ -40,7 +40,8 @@ std::vector<Case> known_cases();
 std::vector<Case> attend_cases();
 
 // Every head `copies` times over, neighbours: for strategies that share out
-// heads. What is expected is repeated, gradients of sinks included.
+// heads. What is expected is repeated, gradients of sinks included; of grouped
+// heads, dk and dv are no longer expected.
 Case repeat_heads(const Case& c, std::int64_t copies);
 
 // Normal numbers of a standard deviation, the same for a seed everywhere.
