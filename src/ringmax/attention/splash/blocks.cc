@@ -85,9 +85,11 @@ KernelSpec fitted(
   };
   std::int64_t q = wanted(asked.q, best.block);
   std::int64_t kv = wanted(asked.kv, best.block);
-  std::int64_t at_once = wanted(asked.kv_compute, best.keys_at_once);
-  at_once = std::max(kLanes, at_once / kLanes * kLanes);
-  set_blocks(&s, r, q, kv, std::min<std::int64_t>(at_once, best.keys_at_once));
+  // A power of two times 128, so that halves of it stay whole lanes.
+  const std::int64_t asked_keys = wanted(asked.kv_compute, best.keys_at_once);
+  std::int64_t at_once = best.keys_at_once;
+  while (at_once > kLanes && at_once > asked_keys) at_once /= 2;
+  set_blocks(&s, r, q, kv, at_once);
   if (!tuned) return s;
 
   while (true) {

@@ -4,6 +4,7 @@
 #include "ringmax/attention/splash/backend.h"
 #include "ringmax/base/error.h"
 #include "ringmax/graph/print.h"
+#include "ringmax/hw/target.h"
 #include "ringmax/pjrt/plugin.h"
 #include "ringmax/pjrt/topology.h"
 
@@ -20,11 +21,17 @@ KernelRequest splash_request(DType dtype, std::int64_t head_dim) {
   r.head_dim = head_dim;
   r.value_dim = head_dim;
   r.dtype = dtype;
+  // Small, for the compiler's time.
+  r.forward_blocks = {384, 384, 256};
+  r.backward_blocks = {384, 384, 128};
   return r;
 }
 
 std::string compile_for_tpu(const std::string& topology,
-                            const KernelRequest& r) {
+                            const KernelRequest& request) {
+  KernelRequest r = request;
+  r.vmem_bytes =
+      hw::find_chip(topology.substr(0, topology.find(':'))).vmem_bytes;
   graph::Graph g;
   const auto parameter = [&](const char* name, DType dtype, Dims dims) {
     return g.parameter(name, Shape(dtype, std::move(dims)));
