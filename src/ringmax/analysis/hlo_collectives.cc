@@ -82,7 +82,44 @@ std::string last_part(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
-std::optional<std::string> hidden_behind(const HloComputation& where,
+// A kernel in the computations that an instruction calls, however deep.
+std::optional<std::string> kernel_inside(const HloModule& module,
+                                         const HloInstruction& i) {
+  for (const std::int64_t called : i.called) {
+    for (const HloInstruction& inner : module.at(called).instructions) {
+      if (inner.custom_call_target == kMosaicTarget) return kernel_name(inner);
+      if (inner.opcode != "while" && inner.opcode != "call" &&
+          inner.opcode != "conditional") {
+        continue;
+      }
+      if (auto name = kernel_inside(module, inner)) return name;
+    }
+  }
+  return std::nullopt;
+}
+
+// What of an instruction can hide a send: a Mosaic kernel, itself or in a
+// loop; where a program has none, a loop of attention.
+std::optional<std::string> hiding_kernel(const HloModule& module, bool mosaic,
+                                         const HloInstruction& i) {
+  if (!mosaic || i.custom_call_target == kMosaicTarget) return kernel_name(i);
+  if (i.opcode != "while" && i.opcode != "call" && i.opcode != "conditional") {
+    return std::nullopt;
+  }
+  return kernel_inside(module, i);
+}
+
+bool has_mosaic_kernels(const HloModule& module) {
+  for (const HloComputation& computation : module.computations) {
+    for (const HloInstruction& i : computation.instructions) {
+      if (i.custom_call_target == kMosaicTarget) return true;
+    }
+  }
+  return false;
+}
+
+std::optional<std::string> hidden_behind(const HloModule& module, bool mosaic,
+                                         const HloComputation& where,
                                          std::size_t start) {
   const HloInstruction& send = where.instructions[start];
   std::optional<std::string> name;
@@ -92,7 +129,7 @@ std::optional<std::string> hidden_behind(const HloComputation& where,
         other.operands[0] == send.id) {
       return name;
     }
-    if (!name) name = kernel_name(other);
+    if (!name) name = hiding_kernel(module, mosaic, other);
   }
   return std::nullopt;
 }
@@ -185,6 +222,7 @@ std::vector<Rotation> rotations(const HloModule& module,
                                 const hw::Topology& topology,
                                 const Places& places) {
   std::vector<Rotation> result;
+  const bool mosaic = has_mosaic_kernels(module);
   for (const HloComputation& computation : module.computations) {
     const double times = counts.executions(computation.id);
     if (times == 0) continue;
@@ -199,7 +237,7 @@ std::vector<Rotation> rotations(const HloModule& module,
       rotation.bytes = operand_bytes(computation, i);
       rotation.hops = permute_hops(i, topology, places);
       if (ends_with(i.opcode, "-start")) {
-        rotation.hidden_behind = hidden_behind(computation, n);
+        rotation.hidden_behind = hidden_behind(module, mosaic, computation, n);
       }
     }
   }

@@ -64,8 +64,8 @@ std::vector<Rotation> rotations(const HloModule& module,
                                 const hw::Topology& topology,
                                 const Places& places);
 
-// Whether the instruction is a kernel of ours: a Mosaic one (tpu_custom_call),
-// or, where attention is made of plain operations, a loop of it.
+// Name of a Mosaic kernel (tpu_custom_call), or, where attention is made of
+// plain operations, of a loop of it; nothing for anything else.
 std::optional<std::string> kernel_name(const HloInstruction& instruction);
 
 struct KernelRow {

@@ -247,6 +247,50 @@ TEST(RotationsTest, ASendIsHiddenWhenAKernelRunsWhileItTravels) {
   EXPECT_EQ(rotations(module, counts, kSquare, {})[0].hops.max, 0);
 }
 
+// In a program with kernels, a loop of attention hides a send only when there
+// is a kernel in it.
+TEST(RotationsTest, ALoopHidesASendWhenThereIsAKernelInIt) {
+  const ProtoWriter data = shape(kBF16, {64, 64});
+  const ProtoWriter pair = tuple({data, data});
+  for (const bool inside : {true, false}) {
+    ModuleBuilder m;
+    const auto body = [&](std::int64_t id, bool with_kernel) {
+      m.begin(id, "body");
+      const std::int64_t p = m.add("parameter", pair);
+      const std::int64_t a = m.element(data, p, 0);
+      m.add(
+          "custom-call", data, {a},
+          [&](ProtoWriter& i) {
+            i.bytes(28, with_kernel ? "tpu_custom_call" : "Sharding");
+          },
+          "decoder/attention/splash_forward");
+      m.end(m.add("tuple", pair, {a, a}));
+    };
+    body(1, inside);
+    m.begin(2, "condition");
+    m.add("parameter", pair);
+    m.end(m.constant(1));
+    body(3, true);  // elsewhere
+    m.begin(kMain, "main");
+    const std::int64_t x = m.add("parameter", data);
+    const std::int64_t send = m.add("collective-permute-start", pair, {x},
+                                    nullptr, "decoder/attention/ring_send");
+    const std::int64_t first = m.add("tuple", pair, {x, x});
+    m.add("while", pair, {first}, calls({1, 2}), "decoder/attention");
+    m.add("call", pair, {first}, calls({3}));
+    const std::int64_t done = m.add("collective-permute-done", data, {send});
+    m.schedule({x, send, first, first + 1, done, first + 2});
+    m.end(done);
+    const HloModule module = decode_hlo(m.finish());
+    const std::vector<Rotation> found =
+        rotations(module, HloCounts(module), kSquare, kRound);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(
+        found[0].hidden_behind,
+        inside ? std::optional<std::string>("splash_forward") : std::nullopt);
+  }
+}
+
 TEST(CollectivesTest, KindsAreCountedWithTheirBytes) {
   const HloModule module = decode_hlo(two_sends());
   const HloCounts counts(module);
