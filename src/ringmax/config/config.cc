@@ -100,12 +100,21 @@ Config load(std::span<const std::string> args,
   check_room(config.data, applied, problems);
   check_room(config.runtime, applied, problems);
   derive(config, find_devices(config.runtime), applied.refused, problems);
-  const auto packing = applied.sources.find("packing");
-  if (packing != applied.sources.end() && config.data.packing &&
-      packing->second.kind >= SourceKind::kFile &&
+  // What a default comes to needs no word; what was asked for does.
+  const auto asked = [&](const std::string& name) {
+    const auto found = applied.sources.find(name);
+    return found != applied.sources.end() &&
+           found->second.kind >= SourceKind::kFile;
+  };
+  if (asked("packing") && config.data.packing &&
       config.data.dataset_type == data::DatasetType::kSynthetic) {
     config.notes.push_back(
         "packing=true has no effect with dataset_type=synthetic");
+  }
+  if (!asked("ring_scan_unroll")) {
+    std::erase_if(config.notes, [](const std::string& note) {
+      return note.starts_with("ring_scan_unroll=");
+    });
   }
   problems.throw_if_any();
   fill_settings(config, set, applied);

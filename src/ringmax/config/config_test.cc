@@ -277,6 +277,11 @@ TEST(Config, NotesSayWhatIsUsedInstead) {
               ElementsAre("enable_checkpointing=true: whole checkpoints are "
                           "not there yet; parameters are written at the end"));
   EXPECT_THAT(
+      load_words({"ici_context_parallelism=2", "ring_scan_unroll=1",
+                  "context_parallel_strategy=ring"})
+          .notes,
+      Contains("ring_scan_unroll=1: 2 ring steps are too few for a loop"));
+  EXPECT_THAT(
       load_words({"context_parallel_reorder_strategy=striped"}).notes,
       Contains("context_parallel_reorder_strategy=striped: no effect, tokens "
                "stay in order (there is nothing to balance)"));
