@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "ringmax/attention/ring_schedule.h"
@@ -237,11 +238,11 @@ void add_all_gather(const CostCase& c, const Speeds& speeds,
       (c.backward ? kv_bytes(c, whole + shard, heads, 4) : 0));
 }
 
-// Heads of keys and values that each of `group` devices holds: fewer than
-// devices are copied.
+// Heads of keys and values that each of `group` devices holds: those that do
+// not divide are copied until they do.
 double kv_heads_each(const CostCase& c, std::int64_t group) {
-  return static_cast<double>(std::max(c.kv_heads, group)) /
-         static_cast<double>(group);
+  const std::int64_t copies = group / std::gcd(c.kv_heads, group);
+  return static_cast<double>(c.kv_heads * copies) / static_cast<double>(group);
 }
 
 // The all-to-alls of a Ulysses group, forward q, k, v and out, backward the
@@ -273,11 +274,6 @@ std::string heads_refusal(const CostCase& c, std::int64_t group) {
   if (c.query_heads % group != 0) {
     return fmt::format("{} query heads cannot be spread over {} devices",
                        c.query_heads, group);
-  }
-  if (c.kv_heads % group != 0 && group % c.kv_heads != 0) {
-    return fmt::format(
-        "{} kv heads can neither be spread over {} devices nor copied evenly",
-        c.kv_heads, group);
   }
   return "";
 }
@@ -389,46 +385,49 @@ const StrategyEstimate& StrategyChoice::chosen() const {
       [&](const StrategyEstimate& e) { return e.strategy == strategy; });
 }
 
+std::string StrategyEstimate::to_string() const {
+  if (!refusal.empty()) return "refused: " + refusal;
+  return fmt::format("{}: compute {}, transfers {}, sends {}, keeps {}{}",
+                     time_text(total_s), time_text(compute_s),
+                     time_text(transfer_s), bytes_text(sent_bytes),
+                     bytes_text(memory_bytes), fits ? "" : ", does not fit");
+}
+
 std::string StrategyChoice::to_string() const {
   std::string text;
   for (const StrategyEstimate& e : estimates) {
-    text += fmt::format("{} {:<10} ",
+    text += fmt::format("{} {:<10} {}\n",
                         e.strategy == strategy && e.refusal.empty() ? '*' : ' ',
-                        name_of(kStrategies, e.strategy));
-    if (!e.refusal.empty()) {
-      text += fmt::format("refused: {}\n", e.refusal);
-      continue;
-    }
-    text +=
-        fmt::format("{:>10}: compute {}, transfers {}, sends {}, keeps {}{}\n",
-                    time_text(e.total_s), time_text(e.compute_s),
-                    time_text(e.transfer_s), bytes_text(e.sent_bytes),
-                    bytes_text(e.memory_bytes), e.fits ? "" : ", does not fit");
+                        name_of(kStrategies, e.strategy), e.to_string());
   }
   return text;
 }
 
+const StrategyEstimate& cheapest(
+    const std::vector<StrategyEstimate>& estimates) {
+  return *std::min_element(
+      estimates.begin(), estimates.end(),
+      [](const StrategyEstimate& a, const StrategyEstimate& b) {
+        if (a.fits != b.fits) return a.fits;
+        return a.fits ? a.total_s < b.total_s : a.memory_bytes < b.memory_bytes;
+      });
+}
+
 StrategyChoice choose_strategy(const CostCase& c, const hw::Target& target) {
   StrategyChoice choice;
-  const StrategyEstimate* best = nullptr;
+  std::vector<StrategyEstimate> possible;
   for (const auto& named : kStrategies) {
     if (named.value == Strategy::kAuto) continue;
     choice.estimates.push_back(estimate_strategy(named.value, c, target));
-  }
-  for (const StrategyEstimate& e : choice.estimates) {
-    if (!e.refusal.empty()) continue;
-    const auto better = [&](const StrategyEstimate& other) {
-      if (e.fits != other.fits) return e.fits;
-      return e.fits ? e.total_s < other.total_s
-                    : e.memory_bytes < other.memory_bytes;
-    };
-    if (best == nullptr || better(*best)) best = &e;
+    if (choice.estimates.back().refusal.empty()) {
+      possible.push_back(choice.estimates.back());
+    }
   }
   // Single or ring is always possible, but for Ulysses groups that do not fit.
-  if (best == nullptr) {
+  if (possible.empty()) {
     fail_invalid("no context strategy is possible:\n{}", choice.to_string());
   }
-  choice.strategy = best->strategy;
+  choice.strategy = cheapest(possible).strategy;
   return choice;
 }
 

@@ -63,6 +63,9 @@ struct StrategyEstimate {
   std::int64_t sent_bytes = 0;    // by the device that sends most
   std::int64_t memory_bytes = 0;  // on one device
   bool fits = true;  // memory_bytes within the target's, where that is known
+
+  // "24.05 ms: compute 21.05 ms, ..."; the reason when there is one.
+  std::string to_string() const;
 };
 
 struct StrategyChoice {
@@ -78,8 +81,13 @@ struct StrategyChoice {
 StrategyEstimate estimate_strategy(Strategy strategy, const CostCase& c,
                                    const hw::Target& target);
 
-// The fastest that fits; the smallest when none fits. Throws kInvalidArgument
-// when all are refused.
+// The fastest that fits; the smallest when none fits. None of them is refused,
+// and there is at least one.
+const StrategyEstimate& cheapest(
+    const std::vector<StrategyEstimate>& estimates);
+
+// Estimates all and takes the cheapest. Throws kInvalidArgument when all are
+// refused.
 StrategyChoice choose_strategy(const CostCase& c, const hw::Target& target);
 
 // Block lengths with the least estimated time whose operands fit the target's

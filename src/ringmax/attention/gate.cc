@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
+#include "ringmax/attention/cost_model.h"
 #include "ringmax/attention/mask_graph.h"
 #include "ringmax/base/error.h"
 #include "ringmax/base/problems.h"
@@ -284,43 +286,83 @@ std::optional<std::string> refusal(Strategy strategy, const AttendShapes& s,
   return why;
 }
 
-constexpr Strategy kByPreference[] = {Strategy::kSingle, Strategy::kRing,
-                                      Strategy::kUsp, Strategy::kUlysses,
-                                      Strategy::kAllGather};
+// What this costs a device group, for the cost model.
+CostCase cost_case(const AttendShapes& s, const AttendSettings& settings,
+                   const mesh::Mesh& mesh, const AttendPlan& plan) {
+  const std::int64_t batch_shards = product(plan.batch_axes, mesh);
+  const std::int64_t head_shards = product(plan.head_axes, mesh);
+  CostCase c;
+  c.mask = settings.mask;
+  c.layout = plan.q_layout.kind();
+  c.batch = s.q.dims[0] / batch_shards;
+  c.queries = plan.q_layout.tokens();
+  c.keys = plan.kv_layout.tokens();
+  c.query_heads = s.q.dims[2] / head_shards;
+  c.kv_heads = s.k.dims[2] / head_shards;
+  c.head_dim = s.q.dims[3];
+  c.value_dim = s.v.dims[3];
+  c.dtype = s.q.dtype;
+  c.devices = product(plan.sequence_axes, mesh);
+  c.ulysses =
+      plan.sequence_axes.size() > 1 ? mesh.size(plan.sequence_axes.back()) : 1;
+  c.bidirectional = settings.bidirectional;
+  c.blocks = {settings.blocks.block_q, settings.blocks.block_kv};
+  return c;
+}
 
-void choose_strategy(const AttendShapes& shapes, const AttendSettings& settings,
-                     const mesh::Mesh& mesh, AttendPlan& plan,
-                     Problems& problems) {
-  std::optional<Strategy> taken;
-  if (settings.strategy != Strategy::kAuto) {
-    const auto why = refusal(settings.strategy, shapes, settings, plan, mesh);
-    if (why) {
-      problems.add("strategy={}: {}", name_of(kStrategies, settings.strategy),
-                   *why);
+void pick_strategy(const AttendShapes& shapes, const AttendSettings& settings,
+                   const mesh::Mesh& mesh, AttendPlan& plan,
+                   Problems& problems) {
+  const bool automatic = settings.strategy == Strategy::kAuto;
+  std::vector<StrategyEstimate> possible;
+  for (const auto& [each, name] : kStrategies) {
+    if (each == Strategy::kAuto) continue;
+    auto why = refusal(each, shapes, settings, plan, mesh);
+    StrategyEstimate estimate;
+    estimate.strategy = each;
+    if (!why && automatic) {
+      estimate = estimate_strategy(
+          each, cost_case(shapes, settings, mesh, plan), settings.target);
+      // Degenerate, a ring of one device: only when nothing else is possible.
+      if (!estimate.refusal.empty()) {
+        estimate.refusal.clear();
+        estimate.total_s = std::numeric_limits<double>::infinity();
+      }
+    }
+    if (why && each == settings.strategy) {
+      problems.add("strategy={}: {}", name, *why);
       return;
     }
-    taken = settings.strategy;
-  }
-  for (const Strategy each : kByPreference) {
-    if (each == settings.strategy) continue;
-    const auto why = refusal(each, shapes, settings, plan, mesh);
-    if (!why && !taken) {
-      taken = each;
-      continue;
+    if (why) {
+      plan.refused.push_back(fmt::format("{}: {}", name, *why));
+    } else {
+      possible.push_back(std::move(estimate));
     }
-    plan.refused.push_back(fmt::format(
-        "{}: {}", name_of(kStrategies, each),
-        why ? *why
-            : fmt::format("possible, {} was {}", name_of(kStrategies, *taken),
-                          settings.strategy == Strategy::kAuto ? "preferred"
-                                                               : "asked for")));
   }
-  if (!taken) {
+  if (possible.empty()) {
     problems.add("strategy=auto: no strategy computes this: {}",
                  fmt::join(plan.refused, "; "));
     return;
   }
-  plan.strategy = *taken;
+  plan.strategy = automatic ? cheapest(possible).strategy : settings.strategy;
+  const std::string_view taken = name_of(kStrategies, plan.strategy);
+  for (const StrategyEstimate& estimate : possible) {
+    const std::string_view name = name_of(kStrategies, estimate.strategy);
+    if (estimate.strategy == plan.strategy) {
+      if (automatic && possible.size() > 1 && !std::isinf(estimate.total_s)) {
+        plan.estimate = estimate.to_string();
+      }
+    } else if (automatic && std::isinf(estimate.total_s)) {
+      plan.refused.push_back(
+          fmt::format("{}: possible, {} needs nobody else", name, taken));
+    } else if (automatic) {
+      plan.refused.push_back(fmt::format("{}: possible, estimated at {}", name,
+                                         estimate.to_string()));
+    } else {
+      plan.refused.push_back(
+          fmt::format("{}: possible, {} was asked for", name, taken));
+    }
+  }
 }
 
 void place_on_axes(const AttendSettings& settings, const mesh::Mesh& mesh,
@@ -509,7 +551,7 @@ AttendPlan plan_attend(const AttendShapes& shapes,
   plan.q_layout = *queries;
   plan.kv_layout = *keys;
   settings.mask.check_shape(queries->tokens(), keys->tokens());
-  choose_strategy(shapes, settings, mesh, plan, problems);
+  pick_strategy(shapes, settings, mesh, plan, problems);
   problems.throw_if_any();
   place_on_axes(settings, mesh, plan);
   if (settings.mask.find_dense() != nullptr) plan.tile_mask = settings.mask;
@@ -549,6 +591,7 @@ std::string AttendPlan::summary() const {
   if (ring_scan_unroll > 0) {
     text += fmt::format(", {} ring steps a pass", ring_scan_unroll);
   }
+  if (!estimate.empty()) text += ", estimated at " + estimate;
   return text;
 }
 

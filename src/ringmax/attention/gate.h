@@ -15,18 +15,13 @@
 #include "ringmax/attention/mask.h"
 #include "ringmax/attention/options.h"
 #include "ringmax/attention/ring_schedule.h"
+#include "ringmax/attention/strategy.h"
 #include "ringmax/base/shape.h"
 #include "ringmax/hw/target.h"
 #include "ringmax/mesh/mesh.h"
 
 namespace ringmax::attention {
 
-enum class Strategy { kAuto, kSingle, kRing, kAllGather, kUlysses, kUsp };
-inline constexpr Named<Strategy> kStrategies[] = {
-    {Strategy::kAuto, "auto"},       {Strategy::kSingle, "single"},
-    {Strategy::kRing, "ring"},       {Strategy::kAllGather, "all_gather"},
-    {Strategy::kUlysses, "ulysses"}, {Strategy::kUsp, "usp"},
-};
 // What MaxText's setting asks for.
 Strategy strategy_of(ContextStrategy strategy);
 
@@ -74,6 +69,8 @@ struct AttendShapes {
 
 struct AttendPlan {
   Strategy strategy = Strategy::kSingle;
+  // What the cost model says of it, when it was chosen among several.
+  std::string estimate;
   // Mesh axes of size above 1, major to minor.
   std::vector<std::string> batch_axes, sequence_axes, head_axes;
   // The axis whose devices pass keys on, and the one whose devices share out

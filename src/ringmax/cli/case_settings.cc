@@ -48,7 +48,8 @@ CaseWords read_case_settings(const std::vector<std::string>& words,
               "devices that share the sequence",
               {.min = 1, .max = kMostDevices});
   set.choice("strategy", &settings.strategy, attention::kStrategies,
-             "how keys and values meet all queries");
+             "how keys and values meet all queries; default ring, or usp with "
+             "ulysses_size; auto: the cheapest");
   set.integer("ulysses_size", &settings.ulysses_size,
               "devices of context_parallel that share out heads, for usp",
               {.min = 1, .max = kMostDevices});
@@ -73,6 +74,11 @@ CaseWords read_case_settings(const std::vector<std::string>& words,
     }
   }
   if (applied.sources.contains("dtype")) settings.dtype = dtype;
+  if (!applied.sources.contains("strategy") && settings.context_parallel > 1 &&
+      settings.kernel != "reference") {
+    settings.strategy = settings.ulysses_size > 1 ? attention::Strategy::kUsp
+                                                  : attention::Strategy::kRing;
+  }
   problems.throw_if_any();
   settings.layout = attention::parse_layout(layout);
   return read;

@@ -9,19 +9,20 @@
 #include <vector>
 
 #include "ringmax/analysis/plan_picture.h"
+#include "ringmax/attention/gate.h"
 #include "ringmax/base/error.h"
 #include "ringmax/base/file.h"
 #include "ringmax/cli/arguments.h"
 #include "ringmax/cli/commands.h"
 #include "ringmax/cli/plan.h"
 #include "ringmax/config/config.h"
+#include "ringmax/model/attention.h"
 
 namespace ringmax::cli {
 namespace {
 
 using attention::CostCase;
 using attention::LayoutKind;
-using attention::Mask;
 using attention::Strategy;
 
 constexpr std::int64_t kMostDevices = 1024;
@@ -86,39 +87,12 @@ std::pair<std::vector<std::string>, std::vector<std::string>> split(
   return result;
 }
 
-Mask mask_of(const model::ModelOptions& model) {
-  switch (model.attention_type) {
-    case model::AttentionType::kGlobal:
-      return Mask::causal();
-    case model::AttentionType::kLocalSliding:
-      return Mask::local(model.sliding_window_size - 1, 0);
-    case model::AttentionType::kChunk:
-      return Mask::chunked(model.chunk_attn_window_size);
-  }
-  return Mask::causal();
-}
-
 LayoutKind layout_of(const attention::AttentionOptions& options) {
   if (!options.context_parallel_load_balance) return LayoutKind::kContiguous;
   return options.context_parallel_reorder_strategy ==
                  attention::ReorderStrategy::kStriped
              ? LayoutKind::kStriped
              : LayoutKind::kZigzag;
-}
-
-Strategy strategy_of(attention::ContextStrategy strategy) {
-  switch (strategy) {
-    case attention::ContextStrategy::kAllGather:
-      return Strategy::kAllGather;
-    case attention::ContextStrategy::kUlysses:
-      return Strategy::kUlysses;
-    case attention::ContextStrategy::kUsp:
-      return Strategy::kUsp;
-    case attention::ContextStrategy::kAuto:
-    case attention::ContextStrategy::kRing:
-      return Strategy::kRing;
-  }
-  return Strategy::kRing;
 }
 
 PlanSettings read_plan_settings(const std::vector<std::string>& words) {
@@ -136,7 +110,7 @@ PlanSettings read_plan_settings(const std::vector<std::string>& words) {
   const mesh::Mesh& mesh = config.device_mesh;
   PlanSettings settings;
   CostCase& c = settings.what;
-  c.mask = own.mask.empty() ? mask_of(config.model)
+  c.mask = own.mask.empty() ? model::attention_mask(config.model)
                             : attention::parse_mask(own.mask);
   // Words of `ringmax attention` alone have its defaults.
   c.layout = given("layout")             ? attention::parse_layout(own.layout)
@@ -165,10 +139,13 @@ PlanSettings read_plan_settings(const std::vector<std::string>& words) {
                       mesh.size("context") * mesh.size("context_usp_ulysses"));
   c.bidirectional = own.bidirectional;
   c.blocks = {own.block_q, own.block_kv};
+  // Without a word about it this command shows the ring.
   settings.strategy =
-      given("strategy")
-          ? own.strategy
-          : strategy_of(config.attention.context_parallel_strategy);
+      attention::strategy_of(config.attention.context_parallel_strategy);
+  if (settings.strategy == Strategy::kAuto) {
+    settings.strategy = c.ulysses > 1 ? Strategy::kUsp : Strategy::kRing;
+  }
+  if (given("strategy")) settings.strategy = own.strategy;
   settings.target = own.topology.empty() ? hw::cpu_target(c.devices)
                                          : hw::tpu_target(own.topology);
   return settings;

@@ -87,6 +87,12 @@ TEST_F(PlanCommandTest, ReadsTrainingSettings) {
   EXPECT_EQ(json("max_target_length=65536 ici_context_parallelism=8 "
                  "context_parallel_load_balance=false")["layout"],
             "contiguous");
+  const nlohmann::json window = json(
+      "max_target_length=65536 ici_context_parallelism=8 "
+      "context_parallel_load_balance=false attention_type=local_sliding "
+      "sliding_window_size=4096");
+  EXPECT_EQ(window["mask"], "local:4095,0");
+  EXPECT_EQ(window["ring_steps_sent"], 1);
   // Words of this command win over the file's and the model's.
   atomic_write(path("my.yml"),
                "max_target_length: 4096\nici_context_parallelism: 4\n");
