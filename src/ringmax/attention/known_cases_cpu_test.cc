@@ -1,7 +1,9 @@
-// The cases with a known answer through attend(): here every case under every
-// strategy, with ring sizes and layouts taking turns; in
-// known_cases_slow_test.cc the whole product.
+// The cases with a known answer through attend(), for the kernels that CPUs
+// run: here every case under every strategy, with ring sizes and layouts taking
+// turns; in known_cases_slow_test.cc the whole product, for every kernel.
 #include <gtest/gtest.h>
+
+#include <tuple>
 
 #include "ringmax/attention/testing/sweep.h"
 
@@ -10,19 +12,23 @@ namespace {
 
 using testing::Mode;
 
-void expect_known_answers(Mode mode) {
+class KnownCasesCpuTest
+    : public ::testing::TestWithParam<std::tuple<const char*, Mode>> {};
+
+TEST_P(KnownCasesCpuTest, GiveTheirAnswers) {
+  const auto& [kernel, mode] = GetParam();
   for (const std::string& finding : testing::sweep_known_cases(
-           "auto", mode, testing::Extent::kTakingTurns)) {
+           kernel, mode, testing::Extent::kTakingTurns)) {
     ADD_FAILURE() << finding;
   }
 }
 
-TEST(KnownCasesCpuTest, Ring) { expect_known_answers(Mode::kRing); }
-TEST(KnownCasesCpuTest, RingBothWays) { expect_known_answers(Mode::kBothWays); }
-TEST(KnownCasesCpuTest, RingInALoop) { expect_known_answers(Mode::kInALoop); }
-TEST(KnownCasesCpuTest, AllGather) { expect_known_answers(Mode::kAllGather); }
-TEST(KnownCasesCpuTest, Ulysses) { expect_known_answers(Mode::kUlysses); }
-TEST(KnownCasesCpuTest, Usp) { expect_known_answers(Mode::kUsp); }
+INSTANTIATE_TEST_SUITE_P(
+    EveryStrategy, KnownCasesCpuTest,
+    ::testing::Combine(::testing::Values("stablehlo", "native"),
+                       ::testing::Values(Mode::kRing, Mode::kBothWays,
+                                         Mode::kInALoop, Mode::kAllGather,
+                                         Mode::kUlysses, Mode::kUsp)));
 
 }  // namespace
 }  // namespace ringmax::attention
