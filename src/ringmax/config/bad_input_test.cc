@@ -188,11 +188,20 @@ TEST(BadInput, StrategiesThatDoNotFitTheMesh) {
             "ici_context_usp_ulysses_parallelism=2: "
             "context_parallel_strategy=ring has no such axis; valid is 1, or "
             "context_parallel_strategy=usp");
-  // Seven query heads cannot be dealt to two devices.
-  EXPECT_THAT(
-      message_of({"ici_context_parallelism=2", "base_num_query_heads=7",
-                  "base_num_kv_heads=7", "context_parallel_strategy=ulysses"}),
-      AllOf(HasSubstr("7"), HasSubstr("ulysses")));
+  EXPECT_EQ(
+      message_of(
+          {"ici_context_parallelism=4", "context_parallel_strategy=usp"}),
+      "context_parallel_strategy=usp: a ring times Ulysses needs two axes, and "
+      "the mesh has ici_context_parallelism=4 and "
+      "ici_context_usp_ulysses_parallelism=1; valid are sizes above 1, or "
+      "another strategy");
+  EXPECT_EQ(
+      message_of({"ici_context_parallelism=16", "ici_tensor_parallelism=2",
+                  "context_parallel_strategy=ulysses",
+                  "base_num_query_heads=12", "base_num_kv_heads=12"}),
+      "ici_context_parallelism=16: context_parallel_strategy=ulysses deals 6 "
+      "query heads to as many devices; valid are sizes that divide them: 1, 2, "
+      "3, 6");
 }
 
 TEST(BadInput, HeadsAndWidthsNotDivisible) {
@@ -200,8 +209,8 @@ TEST(BadInput, HeadsAndWidthsNotDivisible) {
             "base_num_kv_heads=4: ici_tensor_parallelism=8 must divide it; "
             "choose a tensor axis that divides the heads");
   EXPECT_EQ(
-      message_of({"base_emb_dim=36", "ici_context_parallelism=8"}),
-      "base_emb_dim=36: 8 shards (context=8) must divide it; valid is 32, 40 "
+      message_of({"base_emb_dim=36", "ici_fsdp_parallelism=8"}),
+      "base_emb_dim=36: 8 shards (fsdp=8) must divide it; valid is 32, 40 "
       "...");
   EXPECT_EQ(message_of({"vocab_size=1001", "ici_tensor_parallelism=2"}),
             "vocab_size=1001: 2 shards (tensor=2) must divide it; valid is "

@@ -285,6 +285,12 @@ TEST(Config, NotesSayWhatIsUsedInstead) {
       load_words({"context_parallel_reorder_strategy=striped"}).notes,
       Contains("context_parallel_reorder_strategy=striped: no effect, tokens "
                "stay in order (there is nothing to balance)"));
+  EXPECT_THAT(load_words({"model_name=tiny", "ici_context_parallelism=3",
+                          "max_target_length=96"})
+                  .notes,
+              Contains("base_emb_dim=128: 3 (context=3) does not divide it, so "
+                       "parameters and optimizer state are whole along "
+                       "context, which takes more memory"));
   EXPECT_THAT(load_words({"packing=true"}).notes,
               Contains("packing=true has no effect with "
                        "dataset_type=synthetic"));

@@ -246,14 +246,20 @@ class Derivation {
     }
   }
 
-  // Parameters shard their embedding dimension over (fsdp, context axes), the
-  // feed-forward and vocabulary dimensions over tensor.
+  // Parameters shard their embedding dimension over fsdp and, where it divides,
+  // the context axes; the feed-forward and vocabulary dimensions over tensor.
   void widths() {
     const model::ModelOptions& model = config_.model;
-    divides("base_emb_dim", model.base_emb_dim,
-            {{"fsdp", axis("fsdp")},
-             {"context", axis("context")},
-             {"context_usp_ulysses", axis("context_usp_ulysses")}});
+    divides("base_emb_dim", model.base_emb_dim, {{"fsdp", axis("fsdp")}});
+    for (const char* name : {"context", "context_usp_ulysses"}) {
+      const std::int64_t shards = axis("fsdp") * axis(name);
+      if (!good({"base_emb_dim"}) || model.base_emb_dim % shards == 0) continue;
+      config_.notes.push_back(fmt::format(
+          "base_emb_dim={}: {} ({}) does not divide it, so parameters and "
+          "optimizer state are whole along {}, which takes more memory",
+          model.base_emb_dim, shards,
+          product_text({{"fsdp", axis("fsdp")}, {name, axis(name)}}), name));
+    }
     divides("base_mlp_dim", model.base_mlp_dim, {{"tensor", axis("tensor")}});
     divides("vocab_size", model.vocab_size, {{"tensor", axis("tensor")}});
   }

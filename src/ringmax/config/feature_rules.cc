@@ -89,7 +89,7 @@ constexpr FeatureRule kRules[] = {
      "a multiple of the ring will do, of twice the ring for zigzag",
      [](const Asked& a) { return a.chosen("max_target_length"); }},
     {"odd rings", Verdict::kComputed, "ici_context_parallelism",
-     "ici_context_parallelism=3 max_target_length=2046 base_emb_dim=192 "
+     "ici_context_parallelism=3 max_target_length=2046 "
      "per_device_batch_size=1",
      "in every layout",
      [](const Asked& a) {

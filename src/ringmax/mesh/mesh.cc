@@ -125,6 +125,21 @@ Dims shard_counts(const Dims& global, const PartitionSpec& spec,
 
 }  // namespace
 
+PartitionSpec even_spec(const Dims& global, const PartitionSpec& spec,
+                        const Mesh& mesh) {
+  PartitionSpec even = spec;
+  for (std::size_t d = 0; d < even.dims.size() && d < global.size(); ++d) {
+    std::int64_t shards = 1;
+    std::erase_if(even.dims[d], [&](const std::string& axis) {
+      const std::int64_t size = mesh.size(axis);
+      const bool kept = global[d] % (shards * size) == 0;
+      if (kept) shards *= size;
+      return !kept;
+    });
+  }
+  return even;
+}
+
 Dims shard_dims(const Dims& global, const PartitionSpec& spec,
                 const Mesh& mesh) {
   const Dims counts = shard_counts(global, spec, mesh);

@@ -71,6 +71,12 @@ struct PartitionSpec {
 Dims shard_dims(const Dims& global, const PartitionSpec& spec,
                 const Mesh& mesh);
 
+// The spec without the axes that would cut a dimension unevenly: of a
+// dimension's axes, in order, those are kept whose product with the ones kept
+// before divides it.
+PartitionSpec even_spec(const Dims& global, const PartitionSpec& spec,
+                        const Mesh& mesh);
+
 // A box inside a tensor: [start, start + size) per dimension.
 struct ShardIndex {
   Dims start;

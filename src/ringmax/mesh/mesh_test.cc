@@ -76,5 +76,17 @@ TEST(ShardIndex, FirstAxisIsMajor) {
   }
 }
 
+TEST(EvenSpec, KeepsTheAxesThatDivide) {
+  const Mesh mesh({{"fsdp", 2}, {"context", 3}, {"context_usp_ulysses", 4}});
+  const PartitionSpec spec{{"fsdp", "context", "context_usp_ulysses"}, {}};
+  const auto kept = [&](std::int64_t size) {
+    return even_spec({size, 5}, spec, mesh);
+  };
+  EXPECT_EQ(kept(48), spec);
+  EXPECT_EQ(kept(128), (PartitionSpec{{"fsdp", "context_usp_ulysses"}, {}}));
+  EXPECT_EQ(kept(9), (PartitionSpec{{"context"}, {}}));
+  EXPECT_EQ(kept(7), (PartitionSpec{{}, {}}));
+}
+
 }  // namespace
 }  // namespace ringmax::mesh

@@ -136,7 +136,9 @@ HeadGradients backward(Value hidden, Value head, Value targets, Value lse,
             graph::einsum("bse,bsv->ev", hidden, dlogits, DType::kF32);
         return graph::ScanValues{
             {s[0] + dhidden},
-            {graph::constrain(dw, spec(g, {"embed", "vocab"}))}};
+            {graph::constrain(
+                dw, mesh::even_spec(dw.dims(), spec(g, {"embed", "vocab"}),
+                                    g.mesh()))}};
       });
   // [chunks, E, shards * columns] -> [E, V].
   const Value stacked = graph::reshape(

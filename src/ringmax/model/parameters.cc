@@ -31,9 +31,13 @@ std::vector<ParameterInfo> parameters(const ModelOptions& o,
     info.shape = Shape(o.weight_dtype, std::move(dims));
     info.logical = std::move(logical);
     info.init_stddev = stddev;
-    info.spec =
+    // A context axis that does not divide `embed` (an odd ring) leaves the
+    // parameter whole along it.
+    info.spec = mesh::even_spec(
+        info.shape.dims,
         mesh::logical_to_spec(std::span<const std::string_view>(info.logical),
-                              mesh::default_axis_rules(), mesh);
+                              mesh::default_axis_rules(), mesh),
+        mesh);
     std::vector<std::string_view> whole = info.logical;
     for (std::string_view& axis : whole) {
       if (axis == "embed") axis = "norm";

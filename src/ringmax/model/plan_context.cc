@@ -1,10 +1,13 @@
 // plan_context() of options.h: strategy and layout with every choice made, the
 // length they need, and whether attention can do it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "ringmax/attention/gate.h"
 #include "ringmax/base/error.h"
@@ -98,18 +101,52 @@ class Planner {
   }
 
  private:
+  // Whether the strategy has an axis for each of the mesh's, and heads for the
+  // axis that deals them out.
   bool axes_fit() {
-    const std::int64_t ulysses = mesh_.size("context_usp_ulysses");
     const ContextStrategy asked = options_.context_parallel_strategy;
-    if (ulysses == 1 || asked == ContextStrategy::kUsp ||
-        asked == ContextStrategy::kAuto) {
-      return true;
+    const std::int64_t ring = mesh_.size("context");
+    const std::int64_t ulysses = mesh_.size("context_usp_ulysses");
+    if (asked == ContextStrategy::kUsp && (ring == 1 || ulysses == 1)) {
+      problems_.add(
+          "context_parallel_strategy=usp: a ring times Ulysses needs two axes, "
+          "and the mesh has {}={} and {}={}; valid are sizes above 1, or "
+          "another strategy",
+          kRingSetting, ring, kUlyssesSetting, ulysses);
+      return false;
+    }
+    if (ulysses > 1 && asked != ContextStrategy::kUsp &&
+        asked != ContextStrategy::kAuto) {
+      problems_.add(
+          "{}={}: context_parallel_strategy={} has no such axis; valid is 1, "
+          "or context_parallel_strategy=usp",
+          kUlyssesSetting, ulysses,
+          name_of(attention::kContextStrategies, asked));
+      return false;
+    }
+    if (asked == ContextStrategy::kUlysses)
+      return heads_fit(kRingSetting, ring);
+    if (asked == ContextStrategy::kUsp) {
+      return heads_fit(kUlyssesSetting, ulysses);
+    }
+    return true;
+  }
+
+  bool heads_fit(std::string_view setting, std::int64_t devices) {
+    const std::int64_t heads =
+        model_.base_num_query_heads / mesh_.size("tensor");
+    if (heads % devices == 0 || shape_.batch == 0) return true;
+    std::vector<std::int64_t> valid;
+    for (std::int64_t n = 1; n <= std::min(heads, devices); ++n) {
+      if (heads % n == 0) valid.push_back(n);
     }
     problems_.add(
-        "{}={}: context_parallel_strategy={} has no such axis; valid is 1, or "
-        "context_parallel_strategy=usp",
-        kUlyssesSetting, ulysses,
-        name_of(attention::kContextStrategies, asked));
+        "{}={}: context_parallel_strategy={} deals {} query heads to as many "
+        "devices; valid are sizes that divide them: {}",
+        setting, devices,
+        name_of(attention::kContextStrategies,
+                options_.context_parallel_strategy),
+        heads, fmt::join(valid, ", "));
     return false;
   }
 
