@@ -58,6 +58,30 @@ RunSettings on(Strategy strategy, std::int64_t devices, LayoutKind layout,
   return how;
 }
 
+// Logits of a wide spread and grouped heads, on rings of every kind of size:
+// against the reference, and against the same kernel on one device.
+TEST(AttendCpuTest, ARingGivesWhatOneDeviceGives) {
+  constexpr double kDeviation = 4;
+  const Case c = random_case("spread", Mask::causal(), 2, 48, 48, 8, 2, 16,
+                             kDeviation, 11);
+  const ReferenceOutputs want = reference_attention(c.inputs);
+  for (const char* kernel : {"stablehlo", "native"}) {
+    AttendRunner runner;
+    const auto run = [&](std::int64_t ring) {
+      RunSettings how = on(Strategy::kRing, ring, LayoutKind::kContiguous, 4);
+      how.kernel = kernel;
+      return runner.run(c, how);
+    };
+    const ReferenceOutputs single = run(1);
+    for (const std::int64_t ring : {1, 2, 3, 4, 8}) {
+      SCOPED_TRACE(fmt::format("{} on a ring of {}", kernel, ring));
+      const ReferenceOutputs got = run(ring);
+      expect_near(got, want);
+      expect_near(got, single);
+    }
+  }
+}
+
 // Every feature at once: two documents, padding, sinks, a soft cap, Dv != D, S
 // != T, lengths that no ring divides.
 Case everything() {

@@ -23,6 +23,15 @@ TEST_P(KnownCasesCpuTest, GiveTheirAnswers) {
   }
 }
 
+// The plain ring with the kernel that CPUs take by themselves: the whole
+// product of cases, ring sizes and layouts.
+TEST(KnownCasesOnRingsCpuTest, GiveTheirAnswers) {
+  for (const std::string& finding : testing::sweep_known_cases(
+           "native", Mode::kRing, testing::Extent::kWhole)) {
+    ADD_FAILURE() << finding;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     EveryStrategy, KnownCasesCpuTest,
     ::testing::Combine(::testing::Values("stablehlo", "native"),
