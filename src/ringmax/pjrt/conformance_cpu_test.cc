@@ -10,6 +10,7 @@
 #include "ringmax/base/error.h"
 #include "ringmax/pjrt/client.h"
 #include "ringmax/pjrt/testing/conformance_client.h"
+#include "ringmax/pjrt/testing/programs.h"
 
 namespace ringmax::pjrt {
 namespace {
@@ -18,23 +19,8 @@ using testing::conformance_client;
 using ::testing::Each;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
-
-constexpr char kDouble[] = R"(
-module @double {
-  func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
-    %0 = stablehlo.add %a, %a : tensor<4xf32>
-    return %0 : tensor<4xf32>
-  }
-})";
-
-constexpr char kDonating[] = R"(
-module @donating {
-  func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32})
-      -> tensor<4xf32> {
-    %0 = stablehlo.add %a, %a : tensor<4xf32>
-    return %0 : tensor<4xf32>
-  }
-})";
+using testing::kDonating;
+using testing::kDouble;
 
 // Every device sends its two values to the next one.
 std::string ring_program(std::size_t devices) {

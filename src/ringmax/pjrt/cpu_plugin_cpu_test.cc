@@ -14,6 +14,7 @@
 #include "ringmax/pjrt/client.h"
 #include "ringmax/pjrt/executable_cache.h"
 #include "ringmax/pjrt/ffi.h"
+#include "ringmax/pjrt/testing/programs.h"
 #include "ringmax/pjrt/topology.h"
 #include "ringmax/testing/run_graph.h"
 
@@ -23,23 +24,8 @@ namespace {
 using ringmax::testing::cpu_client;
 using ::testing::Each;
 using ::testing::HasSubstr;
-
-constexpr char kDouble[] = R"(
-module @double {
-  func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
-    %0 = stablehlo.add %a, %a : tensor<4xf32>
-    return %0 : tensor<4xf32>
-  }
-})";
-
-constexpr char kDonating[] = R"(
-module @donating {
-  func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32})
-      -> tensor<4xf32> {
-    %0 = stablehlo.add %a, %a : tensor<4xf32>
-    return %0 : tensor<4xf32>
-  }
-})";
+using testing::kDonating;
+using testing::kDouble;
 
 constexpr char kKernel[] = R"(
 module @kernel {
