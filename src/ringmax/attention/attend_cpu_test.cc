@@ -19,6 +19,7 @@ namespace {
 using testing::AttendRunner;
 using testing::build_case;
 using testing::Case;
+using testing::everything_case;
 using testing::random_case;
 using testing::RunSettings;
 
@@ -82,31 +83,9 @@ TEST(AttendCpuTest, ARingGivesWhatOneDeviceGives) {
   }
 }
 
-// Every feature at once: two documents, padding, sinks, a soft cap, Dv != D, S
-// != T, lengths that no ring divides.
-Case everything() {
-  Case c = random_case("everything", Mask::causal(4), 2, 21, 23, 4, 2, 8, 2, 9);
-  ReferenceInputs& in = c.inputs;
-  in.value_dim = 5;
-  in.v = testing::normal_values(2 * 23 * 2 * 5, 2, 91);
-  in.dout = testing::normal_values(2 * 21 * 4 * 5, 1, 92);
-  in.soft_cap = 3;
-  in.sinks = {0.5, -1, 2, 0};
-  for (std::int64_t b = 0; b < 2; ++b) {
-    const auto segment = [&](std::int64_t i) {
-      return static_cast<std::int32_t>(i > 18 ? 0 : i < 7 + 4 * b ? 1 : 2);
-    };
-    for (std::int64_t i = 0; i < 21; ++i) {
-      in.query_segments.push_back(segment(i));
-    }
-    for (std::int64_t i = 0; i < 23; ++i) in.kv_segments.push_back(segment(i));
-  }
-  return c;
-}
-
 TEST(AttendCpuTest, EveryFeatureUnderEveryStrategy) {
   AttendRunner runner;
-  const Case c = everything();
+  const Case c = everything_case();
   const ReferenceOutputs want = reference_attention(c.inputs);
   for (const RunSettings& how :
        {on(Strategy::kSingle, 1, LayoutKind::kContiguous),
@@ -122,7 +101,7 @@ TEST(AttendCpuTest, EveryFeatureUnderEveryStrategy) {
 
 TEST(AttendCpuTest, BothWaysRoundAndInALoop) {
   AttendRunner runner;
-  const Case c = everything();
+  const Case c = everything_case();
   const ReferenceOutputs want = reference_attention(c.inputs);
   for (const std::int64_t unroll : {0, 1, 2}) {
     for (const bool bidirectional : {false, true}) {

@@ -9,6 +9,7 @@ namespace {
 
 using attention::testing::AttendRunner;
 using attention::testing::Case;
+using attention::testing::everything_case;
 using attention::testing::random_case;
 using attention::testing::RunSettings;
 
@@ -47,30 +48,9 @@ TEST(AttendTwin, GivesTheKnownAnswersOnARing) {
   }
 }
 
-// Two documents, padding, sinks, a soft cap, Dv != D, S != T.
-Case everything() {
-  Case c = random_case("everything", Mask::causal(4), 2, 21, 23, 4, 2, 8, 2, 9);
-  ReferenceInputs& in = c.inputs;
-  in.value_dim = 5;
-  in.v = attention::testing::normal_values(2 * 23 * 2 * 5, 2, 91);
-  in.dout = attention::testing::normal_values(2 * 21 * 4 * 5, 1, 92);
-  in.soft_cap = 3;
-  in.sinks = {0.5, -1, 2, 0};
-  for (std::int64_t b = 0; b < 2; ++b) {
-    const auto segment = [&](std::int64_t i) {
-      return static_cast<std::int32_t>(i > 18 ? 0 : i < 7 + 4 * b ? 1 : 2);
-    };
-    for (std::int64_t i = 0; i < 21; ++i) {
-      in.query_segments.push_back(segment(i));
-    }
-    for (std::int64_t i = 0; i < 23; ++i) in.kv_segments.push_back(segment(i));
-  }
-  return c;
-}
-
 TEST(AttendTwin, EveryFeatureAtOnce) {
   AttendRunner runner;
-  const Case c = everything();
+  const Case c = everything_case();
   const ReferenceOutputs want = reference_attention(c.inputs);
   expect_near(runner.run(c, twin(Strategy::kRing, 3, LayoutKind::kStriped)),
               want);

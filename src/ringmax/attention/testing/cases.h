@@ -54,6 +54,10 @@ Case random_case(std::string name, const Mask& mask, std::int64_t batch,
                  std::int64_t query_heads, std::int64_t kv_heads,
                  std::int64_t head_dim, double deviation, std::uint64_t seed);
 
+// Every feature at once: two documents, padding, sinks, a soft cap, Dv != D, S
+// != T, lengths that no ring divides.
+Case everything_case();
+
 // Runs a case on a ring of that size and returns its tensors in the original
 // token order. Gradients may be empty only where inputs.dout is.
 using RunCase = std::function<ReferenceOutputs(
