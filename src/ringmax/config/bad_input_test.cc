@@ -134,7 +134,7 @@ TEST(BadInput, MeshUnlikeTheDevices) {
             "CPU devices; valid is at most 4096");
   EXPECT_EQ(message_of({"hardware=tpu", "cpu_device_count=8"}),
             "cpu_device_count=8: it counts devices of the CPU plugin and "
-            "hardware is tpu; valid is 0");
+            "this run is for tpu; valid is 0");
 }
 
 TEST(BadInput, SequenceNotDivisible) {

@@ -52,7 +52,8 @@ struct Config {
   pjrt::RuntimeOptions runtime;
 
   // Derived.
-  mesh::Mesh device_mesh;  // all axes, -1 filled in
+  mesh::Mesh device_mesh;        // all axes, -1 filled in
+  std::string platform = "cpu";  // of the devices, as DeviceFacts has it
   std::int64_t device_count = 1;
   std::int64_t global_batch = 1;     // sequences a step
   std::int64_t tokens_per_step = 0;  // global_batch * max_target_length

@@ -41,6 +41,7 @@ class Derivation {
         problems_(problems) {}
 
   void run() {
+    config_.platform = platform();
     const std::size_t before = problems_.messages().size();
     check_axes();
     if (problems_.messages().size() == before && good(axis_settings())) {
@@ -106,12 +107,16 @@ class Derivation {
     }
   }
 
-  bool on_cpu() const {
+  // What the settings name counts where nobody asked the machine.
+  std::string platform() const {
     using pjrt::Hardware;
     const Hardware hardware = config_.runtime.hardware;
-    return facts_.platform == "cpu" &&
-           (hardware == Hardware::kAuto || hardware == Hardware::kCpu);
+    if (facts_.platform != "cpu" || hardware == Hardware::kAuto) {
+      return facts_.platform;
+    }
+    return std::string(name_of(pjrt::kHardwareNames, hardware));
   }
+  bool on_cpu() const { return platform() == "cpu"; }
 
   void fill_mesh() {
     std::int64_t fixed = 1;
@@ -140,10 +145,9 @@ class Derivation {
       whence = fmt::format("cpu_device_count={}", devices);
     } else if (config_.runtime.cpu_device_count != 0) {
       problems_.add(
-          "cpu_device_count={}: it counts devices of the CPU plugin and "
-          "hardware is {}; valid is 0",
-          config_.runtime.cpu_device_count,
-          name_of(pjrt::kHardwareNames, config_.runtime.hardware));
+          "cpu_device_count={}: it counts devices of the CPU plugin and this "
+          "run is for {}; valid is 0",
+          config_.runtime.cpu_device_count, platform());
       return;
     }
     if (devices == 0) devices = fixed;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ringmax/base/error.h"
 #include "ringmax/pjrt/client_state.h"
 #include "ringmax/pjrt/element_type.h"
 
@@ -236,7 +237,15 @@ Client cpu_client(const std::string& plugin_path, std::int64_t cpu_devices) {
   query.explicit_path = plugin_path;
   ClientOptions options;
   options.values["cpu_device_count"] = cpu_devices;
-  return Client::create(Plugin::load(find_plugin(query)), options);
+  const Plugin plugin = Plugin::load(find_plugin(query));
+  Client client = Client::create(plugin, options);
+  if (client.platform_name() != "cpu") {
+    fail(ErrorCode::kFailedPrecondition,
+         "pjrt_plugin={}: its platform is {} and these settings ask for the "
+         "CPU; give a CPU plugin, or leave the setting out",
+         plugin.path(), client.platform_name());
+  }
+  return client;
 }
 
 }  // namespace ringmax::pjrt

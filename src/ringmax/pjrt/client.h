@@ -88,7 +88,8 @@ class Client {
 };
 
 // A client of the CPU plugin that find_plugin() answers, with `cpu_devices`
-// virtual devices.
+// virtual devices. Throws kFailedPrecondition when the plugin drives something
+// else.
 Client cpu_client(const std::string& plugin_path, std::int64_t cpu_devices);
 
 }  // namespace ringmax::pjrt

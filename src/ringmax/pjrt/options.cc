@@ -7,10 +7,11 @@ namespace ringmax::pjrt {
 
 void declare_options(OptionSet& set, RuntimeOptions& options) {
   set.section("Machine");
-  set.choice("hardware", &options.hardware, kHardwareNames,
-             "platform to run on; auto is what the plugin drives, cpu without "
-             "one named",
-             {"gpu_multiprocess"});
+  set.choice(
+      "hardware", &options.hardware, kHardwareNames,
+      "platform to run on; auto is what pjrt_plugin is named for, else a "
+      "TPU where the machine has one, else the CPU",
+      {"gpu_multiprocess"});
   set.path("pjrt_plugin", &options.pjrt_plugin,
            "PJRT plugin to load; empty: the one that set-up installed");
   set.integer("cpu_device_count", &options.cpu_device_count,

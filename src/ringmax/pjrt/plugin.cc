@@ -71,6 +71,12 @@ const PJRT_Api* open_library(const std::string& path) {
 
 ApiVersion client_api_version() { return {PJRT_API_MAJOR, PJRT_API_MINOR}; }
 
+std::string chosen_plugin(const std::string& explicit_path) {
+  if (!explicit_path.empty()) return explicit_path;
+  const char* environment = std::getenv("RINGMAX_PJRT_PLUGIN");
+  return environment == nullptr ? "" : environment;
+}
+
 std::string find_plugin(const PluginQuery& query) {
   if (!query.explicit_path.empty()) {
     if (is_file(query.explicit_path)) return query.explicit_path;
@@ -79,9 +85,9 @@ std::string find_plugin(const PluginQuery& query) {
          "plugin, or leave the setting out for the one that set-up installed",
          query.explicit_path);
   }
-  const char* environment =
-      query.use_environment ? std::getenv("RINGMAX_PJRT_PLUGIN") : nullptr;
-  if (environment != nullptr && *environment != '\0') {
+  const std::string environment =
+      query.use_environment ? chosen_plugin("") : "";
+  if (!environment.empty()) {
     if (is_file(environment)) return environment;
     fail(ErrorCode::kNotFound,
          "RINGMAX_PJRT_PLUGIN={}: there is no such file; unset it or set "

@@ -40,6 +40,10 @@ struct PluginQuery {
   bool use_environment = true;
 };
 
+// The plugin that somebody chose: `explicit_path`, else RINGMAX_PJRT_PLUGIN;
+// empty when neither is set.
+std::string chosen_plugin(const std::string& explicit_path);
+
 // Path of the plugin file: explicit, environment, base's plugin_directories().
 // Throws kNotFound
 // that lists where it was looked for and how to set `pjrt_plugin=`.

@@ -1,12 +1,18 @@
 #include "ringmax/train/devices.h"
 
+#include <fmt/format.h>
+
+#include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "ringmax/base/error.h"
 #include "ringmax/pjrt/plugin.h"
 
 namespace ringmax::train {
 namespace {
+
+using pjrt::Hardware;
 
 const pjrt::Client& tpu_client(const pjrt::RuntimeOptions& runtime) {
   // Never destroyed: libtpu's threads outlive static destructors.
@@ -20,35 +26,67 @@ const pjrt::Client& tpu_client(const pjrt::RuntimeOptions& runtime) {
   return *client;
 }
 
+// What a plugin drives, by the names that plugins' files have.
+Hardware hardware_of(std::string_view plugin) {
+  const auto has = [file = std::filesystem::path(plugin).filename().string()](
+                       std::string_view part) {
+    return file.find(part) != std::string::npos;
+  };
+  if (has("tpu")) return Hardware::kTpu;
+  return has("cuda") || has("rocm") ? Hardware::kGpu : Hardware::kCpu;
+}
+
 }  // namespace
+
+Hardware resolve_hardware(const pjrt::RuntimeOptions& runtime,
+                          const hw::HostPaths& paths) {
+  if (runtime.hardware != Hardware::kAuto) return runtime.hardware;
+  const std::string plugin = pjrt::chosen_plugin(runtime.pjrt_plugin);
+  if (!plugin.empty()) return hardware_of(plugin);
+  return hw::tpu_chips(paths) > 0 ? Hardware::kTpu : Hardware::kCpu;
+}
 
 void check_hardware(const pjrt::RuntimeOptions& runtime,
                     const hw::HostPaths& paths) {
-  if (runtime.hardware == pjrt::Hardware::kGpu) {
+  const Hardware hardware = resolve_hardware(runtime, paths);
+  const std::string plugin = pjrt::chosen_plugin(runtime.pjrt_plugin);
+  const std::string asked =
+      runtime.hardware == Hardware::kAuto
+          ? fmt::format("pjrt_plugin={}", plugin)
+          : fmt::format("hardware={}", name_of(pjrt::kHardwareNames, hardware));
+  if (hardware == Hardware::kGpu) {
     fail(ErrorCode::kFailedPrecondition,
-         "hardware=gpu: training there is not possible yet; valid are auto, "
-         "cpu and tpu");
+         "{}: training on a GPU is not possible yet; valid are hardware=auto, "
+         "cpu and tpu",
+         asked);
   }
-  if (runtime.hardware == pjrt::Hardware::kTpu && hw::tpu_chips(paths) == 0) {
+  if (hardware == Hardware::kTpu && hw::tpu_chips(paths) == 0) {
     fail(ErrorCode::kFailedPrecondition,
-         "hardware=tpu: this machine has no TPU (no such PCI device); valid "
-         "here are auto and cpu, and `ringmax compile compile_topology=v5p-16` "
-         "compiles for TPUs that are elsewhere");
+         "{}: this machine has no TPU (no such PCI device); valid here are "
+         "hardware=auto and cpu with the CPU plugin, and `ringmax compile "
+         "compile_topology=v5p-16` compiles for TPUs that are elsewhere",
+         asked);
+  }
+  // libtpu without a TPU waits minutes for a metadata server.
+  const Hardware named = plugin.empty() ? hardware : hardware_of(plugin);
+  if (named != hardware && named != Hardware::kCpu) {
+    fail(ErrorCode::kInvalidArgument,
+         "{}: pjrt_plugin={} is named as a plugin for {}; give one for {}, or "
+         "leave pjrt_plugin out for the one that set-up installed",
+         asked, plugin, name_of(pjrt::kHardwareNames, named),
+         name_of(pjrt::kHardwareNames, hardware));
   }
 }
 
 config::DeviceFacts find_devices(const pjrt::RuntimeOptions& runtime) {
   check_hardware(runtime);
-  if (runtime.hardware != pjrt::Hardware::kTpu) return {};
+  if (resolve_hardware(runtime) != Hardware::kTpu) return {};
   return {"tpu",
           static_cast<std::int64_t>(tpu_client(runtime).devices().size())};
 }
 
 pjrt::Client open_client(const config::Config& config) {
-  check_hardware(config.runtime);
-  if (config.runtime.hardware == pjrt::Hardware::kTpu) {
-    return tpu_client(config.runtime);
-  }
+  if (config.platform == "tpu") return tpu_client(config.runtime);
   return pjrt::cpu_client(config.runtime.pjrt_plugin, config.device_count);
 }
 

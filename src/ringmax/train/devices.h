@@ -9,8 +9,15 @@
 
 namespace ringmax::train {
 
+// `hardware`, with auto decided: what the plugin's file is named for where one
+// is given (`pjrt_plugin`, RINGMAX_PJRT_PLUGIN), else a TPU where the machine
+// has one, else the CPU. Loads no plugin: libtpu would wait for a TPU's
+// metadata.
+pjrt::Hardware resolve_hardware(const pjrt::RuntimeOptions& runtime,
+                                const hw::HostPaths& paths = {});
+
 // Throws kFailedPrecondition when the machine has no such hardware, or RingMax
-// cannot run on it. Loads no plugin: libtpu would wait for a TPU's metadata.
+// cannot run on it. Loads no plugin.
 void check_hardware(const pjrt::RuntimeOptions& runtime,
                     const hw::HostPaths& paths = {});
 

@@ -30,24 +30,62 @@ std::string refusal(pjrt::Hardware hardware, const hw::HostPaths& paths) {
   }
 }
 
+// As Linux shows a TPU on the PCI bus.
+void add_tpu(const TempDir& sys) {
+  const std::string device = sys.path() + "/bus/pci/devices/0000:00:05.0";
+  std::filesystem::create_directories(device);
+  std::ofstream(device + "/vendor") << "0x1ae0\n";
+  std::ofstream(device + "/device") << "0x0062\n";
+}
+
 TEST(DevicesTest, ATpuIsAskedForByNameOnlyWhereThereIsOne) {
   const TempDir dir;
   hw::HostPaths paths;
   paths.sys = dir.path();
   EXPECT_THAT(refusal(pjrt::Hardware::kTpu, paths),
               HasSubstr("hardware=tpu: this machine has no TPU"));
-  const std::string device = dir.path() + "/bus/pci/devices/0000:00:05.0";
-  std::filesystem::create_directories(device);
-  std::ofstream(device + "/vendor") << "0x1ae0\n";
-  std::ofstream(device + "/device") << "0x0062\n";
+  add_tpu(dir);
   EXPECT_EQ(refusal(pjrt::Hardware::kTpu, paths), "");
 }
 
 TEST(DevicesTest, GpusAreNotThereYet) {
   EXPECT_THAT(refusal(pjrt::Hardware::kGpu, {}),
-              HasSubstr("valid are auto, cpu and tpu"));
+              HasSubstr("valid are hardware=auto, cpu and tpu"));
   EXPECT_EQ(refusal(pjrt::Hardware::kAuto, {}), "");
   EXPECT_EQ(refusal(pjrt::Hardware::kCpu, {}), "");
+}
+
+TEST(DevicesTest, AutoIsWhatThePluginIsNamedForOrWhatTheMachineHas) {
+  const TempDir dir;
+  hw::HostPaths paths;
+  paths.sys = dir.path();
+  pjrt::RuntimeOptions runtime;
+  EXPECT_EQ(resolve_hardware(runtime, paths), pjrt::Hardware::kCpu);
+  runtime.pjrt_plugin = "/elsewhere/libtpu.so";
+  EXPECT_EQ(resolve_hardware(runtime, paths), pjrt::Hardware::kTpu);
+  try {
+    check_hardware(runtime, paths);
+    FAIL() << "a TPU plugin on a machine without one";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(),
+                HasSubstr("pjrt_plugin=/elsewhere/libtpu.so: this machine has "
+                          "no TPU"));
+  }
+  runtime.pjrt_plugin = "/elsewhere/xla_cuda_plugin.so";
+  EXPECT_EQ(resolve_hardware(runtime, paths), pjrt::Hardware::kGpu);
+  runtime.hardware = pjrt::Hardware::kCpu;
+  EXPECT_EQ(resolve_hardware(runtime, paths), pjrt::Hardware::kCpu);
+  try {
+    check_hardware(runtime, paths);
+    FAIL() << "a plugin for something else";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(),
+                HasSubstr("hardware=cpu: pjrt_plugin=/elsewhere/"
+                          "xla_cuda_plugin.so is named as a plugin for gpu"));
+  }
+  add_tpu(dir);
+  runtime = {};
+  EXPECT_EQ(resolve_hardware(runtime, paths), pjrt::Hardware::kTpu);
 }
 
 TEST(DevicesTest, TheCpuHasAsManyDevicesAsTheMeshAsks) {

@@ -36,7 +36,7 @@ DeviceAssignment assign_devices(const pjrt::Client& client,
 // What this run's programs are compiled for.
 hw::Target target_of(const config::Config& config) {
   hw::Target target = hw::cpu_target(config.device_count);
-  if (config.runtime.hardware == pjrt::Hardware::kTpu) {
+  if (config.platform == "tpu") {
     // Which chip it is shows once the plugin is loaded; any TPU has no FFI.
     target.platform = "tpu";
     target.has_ffi = false;
@@ -52,7 +52,7 @@ HostArray scalar(double value) {
 }  // namespace
 
 void check_host_memory(const config::Config& config) {
-  if (config.runtime.hardware == pjrt::Hardware::kTpu) return;
+  if (config.platform == "tpu") return;
   const model::StepMemory need =
       model::step_memory(config.model, config.device_mesh, config.global_batch,
                          config.data.max_target_length);
