@@ -24,8 +24,7 @@ ALLOWED = {
     "data": "base",
     "config": "base mesh",
     "analysis": "base hw attention",
-    "train": "base hw pjrt mesh graph kernel attention model data config"
-             " analysis",
+    "train": "base hw pjrt mesh graph kernel attention model data config",
     "cli": "base hw pjrt mesh graph kernel attention model data config"
            " analysis train",
 }
