@@ -25,12 +25,13 @@ constexpr std::int64_t kUnasked = 512;
 struct Best {
   std::int64_t block;
   std::int64_t keys_at_once;
+  std::int64_t keys_unrolled;
+  std::int64_t triangle_keys_at_once;
 };
-constexpr Best kForwardBf16 = {2048, 512};
-constexpr Best kForwardF32 = {1024, 512};
-constexpr Best kBackwardBf16 = {1024, 512};
-constexpr Best kBackwardF32 = {512, 256};
-constexpr std::int64_t kTriangle = 256;
+constexpr Best kForwardBf16 = {2048, 512, 1024, 256};
+constexpr Best kForwardF32 = {1024, 512, 1024, 256};
+constexpr Best kBackwardBf16 = {1024, 512, 1024, 128};
+constexpr Best kBackwardF32 = {512, 256, 512, 128};
 
 std::int64_t round_up(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
@@ -50,12 +51,15 @@ std::int64_t largest_divisor(std::int64_t n, std::int64_t most) {
   return most;
 }
 
-void set_blocks(KernelSpec* s, const KernelRequest& r, std::int64_t q,
-                std::int64_t kv, std::int64_t keys_at_once) {
+void set_blocks(KernelSpec* s, const KernelRequest& r, const Best& best,
+                std::int64_t q, std::int64_t kv, std::int64_t keys_at_once) {
   s->block_q = balanced(r.queries, q);
   s->block_kv = balanced(r.keys, kv);
   s->keys_at_once = largest_divisor(s->block_kv, keys_at_once);
-  s->triangle_keys_at_once = largest_divisor(s->block_kv, kTriangle);
+  s->keys_unrolled = std::max(s->keys_at_once,
+                              largest_divisor(s->block_kv, best.keys_unrolled));
+  s->triangle_keys_at_once =
+      largest_divisor(s->block_kv, best.triangle_keys_at_once);
   s->queries = round_up(r.queries, s->block_q);
   const std::int64_t blocks = round_up(r.keys, s->block_kv) / s->block_kv;
   s->window_parts = std::min(kMaxParts, blocks);
@@ -89,7 +93,7 @@ KernelSpec fitted(
   const std::int64_t asked_keys = wanted(asked.kv_compute, best.keys_at_once);
   std::int64_t at_once = best.keys_at_once;
   while (at_once > kLanes && at_once > asked_keys) at_once /= 2;
-  set_blocks(&s, r, q, kv, at_once);
+  set_blocks(&s, r, best, q, kv, at_once);
   if (!tuned) return s;
 
   while (true) {
@@ -110,7 +114,7 @@ KernelSpec fitted(
     } else if (std::max(q, kv) > kLanes) {
       q = std::max(kLanes, q / 2);
       kv = std::max(kLanes, kv / 2);
-      set_blocks(&s, r, q, kv, s.keys_at_once);
+      set_blocks(&s, r, best, q, kv, s.keys_at_once);
     } else {
       fail(ErrorCode::kResourceExhausted,
            "attention: a splash kernel with blocks of {} queries and {} keys "

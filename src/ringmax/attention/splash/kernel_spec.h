@@ -24,12 +24,14 @@ struct KernelSpec {
   bool segments = false;
   bool tile = false;
   // Multiples of 128 that divide the lengths. A step sees `window_parts` key
-  // blocks; within a block, keys are taken in runs of `keys_at_once`, or of
-  // `triangle_keys_at_once` on the diagonal.
+  // blocks; within a block, keys are taken in runs of `keys_at_once`, on the
+  // diagonal in tiles of `triangle_keys_at_once`. Code for `keys_unrolled` keys
+  // of a full block stands in a line; the rest is a loop.
   std::int64_t block_q = 0;
   std::int64_t block_kv = 0;
   std::int64_t window_parts = 1;
   std::int64_t keys_at_once = 0;
+  std::int64_t keys_unrolled = 0;
   std::int64_t triangle_keys_at_once = 0;
   std::int64_t vmem_limit_bytes = 0;
   // Kinds of blocks that the list may hold: code for others is left out.

@@ -1,0 +1,221 @@
+#include "ringmax/attention/splash/walk_kernel.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ringmax::attention::splash {
+
+namespace k = ringmax::kernel;
+using graph::Precision;
+
+WalkKernel::WalkKernel(const KernelSpec& spec, std::string name,
+                       std::int64_t heads, bool keys_first)
+    : s_(spec),
+      kernel_(std::make_unique<k::Kernel>(std::move(name))),
+      heads_(heads),
+      keys_first_(keys_first) {
+  kernel_->parallel(programs());
+  kernel_->walk(steps(), /*dynamic=*/true);
+  list_ = kernel_->prefetch("blocks", s_.lists() * steps());
+}
+
+Entry WalkKernel::entry(const Values& grid) const {
+  Value at = grid[1];
+  if (s_.segments) at = at + batch_row(grid) * static_cast<double>(steps());
+  return Entry(k::load_scalar(list_, at));
+}
+
+WalkKernel::Value WalkKernel::batch_row(const Values& grid) const {
+  return grid[0] / static_cast<double>(programs() / s_.batch);
+}
+
+WalkKernel::Values WalkKernel::at_queries(const Values& grid) const {
+  return {grid[0], entry(grid).query_block(), zero()};
+}
+
+WalkKernel::Values WalkKernel::at_keys(const Values& grid) const {
+  const std::int64_t sharing = s_.groups / heads_;
+  const Value head =
+      sharing == 1 ? grid[0] : grid[0] / static_cast<double>(sharing);
+  return {head, entry(grid).window(), zero()};
+}
+
+k::Ref WalkKernel::query_window(std::string name, std::int64_t width) {
+  return kernel_->input(
+      std::move(name),
+      Shape(s_.dtype, {programs(), heads_ * s_.queries, width}),
+      {1, s_.block_q, width}, [&](const Values& g) { return at_queries(g); });
+}
+
+k::Ref WalkKernel::key_window(std::string name, std::int64_t width) {
+  return kernel_->input(
+      std::move(name),
+      Shape(s_.dtype, {s_.batch * s_.kv_heads, s_.keys, width}),
+      {1, s_.window(), width}, [&](const Values& g) { return at_keys(g); });
+}
+
+void WalkKernel::declare_slots() {
+  k::Kernel& kernel = *kernel_;
+  const Dims q_rows = {rows(), 1, s_.block_q};
+  const Dims kv_rows = {s_.windows(), 1, s_.window()};
+  const Dims bounds = {q_rows[0], 2 * s_.intervals, s_.block_q};
+  const auto whole = [&](const Values&) {
+    return Values{zero(), zero(), zero()};
+  };
+  intervals_ = kernel.input("intervals", i32(bounds), bounds, whole);
+  kv_positions_ = kernel.input("kv_positions", i32(kv_rows), kv_rows, whole);
+  if (s_.segments) {
+    const auto segments = [&](std::string name, const Dims& of) {
+      return kernel.input(std::move(name), i32({s_.batch, of[0], of[1], of[2]}),
+                          {1, of[0], of[1], of[2]}, [&](const Values& g) {
+                            return Values{batch_row(g), zero(), zero(), zero()};
+                          });
+    };
+    q_segments_ = segments("q_segments", q_rows);
+    kv_segments_ = segments("kv_segments", kv_rows);
+  }
+  if (s_.tile) {
+    Dims array = {s_.queries, s_.keys};
+    Dims block = {s_.block_q, s_.window()};
+    if (keys_first_) {
+      std::swap(array[0], array[1]);
+      std::swap(block[0], block[1]);
+    }
+    tile_ = kernel.input("tile", i32(array), block, [&](const Values& g) {
+      const Entry e = entry(g);
+      Values at = {e.query_block(), e.window()};
+      if (heads_ > 1) {
+        at[0] = k::remainder(at[0], k::constant_i32(kernel, s_.query_blocks()));
+      }
+      if (keys_first_) std::swap(at[0], at[1]);
+      return at;
+    });
+  }
+}
+
+void WalkKernel::step(const Values& grid) {
+  const Entry e = entry(grid);
+  k::for_range(zero(), k::constant_i32(*kernel_, s_.window_parts), {},
+               [&](Value part, const Values&) {
+                 block(e, part);
+                 return Values{};
+               });
+}
+
+// One key block of the window.
+void WalkKernel::block(const Entry& e, Value part) {
+  const Value kind = e.part(part);
+  const Value start = part * static_cast<double>(s_.block_kv);
+  const auto when = [&](TileKind wanted, const std::function<void()>& body) {
+    k::if_true(is_kind(kind, wanted), body);
+  };
+  if (s_.full) {
+    when(TileKind::kFull, [&] {
+      const auto run = [&](Value from) {
+        for (std::int64_t c = 0; c < s_.keys_unrolled; c += s_.keys_at_once) {
+          tile(e,
+               {from + static_cast<double>(c), s_.keys_at_once, 0, s_.block_q},
+               {});
+        }
+      };
+      if (s_.keys_unrolled == s_.block_kv) return run(start);
+      k::for_range(zero(),
+                   k::constant_i32(*kernel_, s_.block_kv / s_.keys_unrolled),
+                   {}, [&](Value i, const Values&) {
+                     run(start + i * static_cast<double>(s_.keys_unrolled));
+                     return Values{};
+                   });
+    });
+  }
+  if (s_.partial) when(TileKind::kPartial, [&] { partial(e, start); });
+  if (s_.triangular && s_.block_q == s_.block_kv) {
+    when(TileKind::kTriangular, [&] { triangle(e, start, strict_of(kind)); });
+  }
+}
+
+// The slow kind: a loop, because its code is long.
+void WalkKernel::partial(const Entry& e, Value start) {
+  k::for_range(zero(), k::constant_i32(*kernel_, s_.block_kv / s_.keys_at_once),
+               {}, [&](Value c, const Values&) {
+                 const Value at =
+                     start + c * static_cast<double>(s_.keys_at_once);
+                 tile(e, {at, s_.keys_at_once, 0, s_.block_q},
+                      [&](Value x, double hidden) {
+                        return k::select(visible_pairs(e, at), x, hidden);
+                      });
+                 return Values{};
+               });
+}
+
+// In runs of keys, each against the rows from the diagonal on.
+void WalkKernel::triangle(const Entry& e, Value start, Value strict) {
+  const std::int64_t n = s_.triangle_keys_at_once;
+  for (std::int64_t c = 0; c < s_.block_kv; c += n) {
+    tile(e, {start + static_cast<double>(c), n, c, s_.block_q - c},
+         [&](Value x, double hidden) {
+           return below_diagonal(x, strict, hidden);
+         });
+  }
+}
+
+WalkKernel::Value WalkKernel::below_diagonal(Value x, Value strict,
+                                             double hidden) const {
+  const std::int64_t n = std::min(x.dim(0), x.dim(1));
+  const Value first = k::iota(*kernel_, {n, n}, 0);
+  const Value second = k::iota(*kernel_, {n, n}, 1);
+  const Value seen =
+      k::greater_equal(keys_first_ ? second - first : first - second, strict);
+  const Value diagonal = k::select(seen, k::slice(x, {0, 0}, {n, n}), hidden);
+  const std::int64_t dim = keys_first_ ? 1 : 0;
+  const std::int64_t rest = x.dim(static_cast<std::size_t>(dim)) - n;
+  if (rest == 0) return diagonal;
+  const Dims at = keys_first_ ? Dims{0, n} : Dims{n, 0};
+  const Dims sizes = keys_first_ ? Dims{n, rest} : Dims{rest, n};
+  return k::concatenate({diagonal, k::slice(x, at, sizes)}, dim);
+}
+
+WalkKernel::Value WalkKernel::of_queries(Value row) const {
+  const Dims dims = {s_.keys_at_once, s_.block_q};
+  return keys_first_ ? k::broadcast_to(row, dims)
+                     : with_lanes(as_column(row), s_.keys_at_once);
+}
+
+WalkKernel::Value WalkKernel::of_keys(Value row) const {
+  const Dims dims = {s_.block_q, s_.keys_at_once};
+  return keys_first_ ? with_lanes(as_column(row), s_.block_q)
+                     : k::broadcast_to(row, dims);
+}
+
+// Of the query block and `keys_at_once` keys from slot `start` of the window.
+WalkKernel::Value WalkKernel::visible_pairs(const Entry& e, Value start) const {
+  const std::int64_t count = s_.keys_at_once;
+  const Value at = k::multiple_of(start, count);
+  PairSlots slots;
+  slots.keys =
+      of_keys(k::load(kv_positions_, {e.window(), 0, at}, {1, 1, count}));
+  const auto bound = [&](std::int64_t row) {
+    return of_queries(
+        k::load(intervals_, {e.query_block(), row, 0}, {1, 1, s_.block_q}));
+  };
+  for (std::int64_t i = 0; i < s_.intervals; ++i) {
+    slots.low.push_back(bound(2 * i));
+    slots.high.push_back(bound(2 * i + 1));
+  }
+  if (s_.segments) {
+    slots.query_segments = of_queries(k::load(
+        q_segments_, {0, e.query_block(), 0, 0}, {1, 1, 1, s_.block_q}));
+    slots.key_segments = of_keys(
+        k::load(kv_segments_, {0, e.window(), 0, at}, {1, 1, 1, count}));
+  }
+  if (s_.tile) {
+    slots.tile = keys_first_ ? k::load(tile_, {at, 0}, {count, s_.block_q})
+                             : k::load(tile_, {0, at}, {s_.block_q, count});
+  }
+  return visible(slots);
+}
+
+Precision WalkKernel::precision() const {
+  return s_.dtype == DType::kF32 ? Precision::kHighest : Precision::kDefault;
+}
+
+}  // namespace ringmax::attention::splash
