@@ -299,16 +299,16 @@ class RingBackward {
     }
     const std::size_t steps = most_steps(tracks_);
     std::size_t i = 0;
-    // Step 0 adds at home and the last one sends nothing on.
-    if (plan_.ring_scan_unroll > 0) {
-      const Loop loop = loop_over(plan_, steps - 2);
-      if (loop.passes > 0) {
-        run_step(i++);
-        run_loop(loop);
-        i += loop.steps();
-      }
+    // Steps 0 and 1 find no gradient to send on, and the last one no payload.
+    const Loop loop = steps > 3 ? loop_over(plan_, steps - 3) : Loop{};
+    if (loop.passes > 0) {
+      run_step(i++);
+      run_step(i++);
+      run_loop(loop, static_cast<std::int64_t>(i));
+      i += loop.steps();
     }
     while (i < steps) run_step(i++);
+    for (std::size_t t = 0; t < tracks_.size(); ++t) send_gradient(t, i);
     std::vector<Value> dk;
     std::vector<Value> dv;
     for (const Values& each : home_) {
@@ -320,12 +320,16 @@ class RingBackward {
   }
 
  private:
+  // Step i. What is sent while it computes: the payload of the next step, and
+  // the gradient of the steps before, which the step's own part is added to
+  // when both are there. So only the last gradient's way home is left over.
   void run_step(std::size_t i) {
     std::vector<Values> next(tracks_.size());
     for (std::size_t t = 0; t < tracks_.size(); ++t) {
       if (i + 1 < tracks_[t].steps()) {
         next[t] = tracks_[t].bring(held_[t], i + 1);
       }
+      send_gradient(t, i);
     }
     for (std::size_t t = 0; t < tracks_.size(); ++t) {
       const Track& track = tracks_[t];
@@ -335,16 +339,24 @@ class RingBackward {
         travelling_[t] = payload_.zero_gradients(track.slots());
       }
       add(t, held_[t], track.first_slot(step.shift));
-      if (step.gradient_hop != 0) {
-        travelling_[t] = track.send(travelling_[t], step.gradient_pairs);
-      }
-      if (step.ends_trip) {
-        for (std::size_t n = 0; n < home_[t].size(); ++n) {
-          home_[t][n] = home_[t][n] + travelling_[t][n];
-        }
-      }
     }
     held_ = std::move(next);
+  }
+
+  // Sends the gradient on from where step i - 1 left it: to where step i works
+  // with the same keys, or home.
+  void send_gradient(std::size_t t, std::size_t i) {
+    const Track& track = tracks_[t];
+    if (i == 0 || i > track.steps()) return;
+    const RingStep& before = track.step(i - 1);
+    if (before.gradient_hop != 0) {
+      travelling_[t] = track.send(travelling_[t], before.gradient_pairs);
+    }
+    if (before.ends_trip) {
+      for (std::size_t n = 0; n < home_[t].size(); ++n) {
+        home_[t][n] = home_[t][n] + travelling_[t][n];
+      }
+    }
   }
 
   void add(std::size_t t, const Values& payload, Value first) {
@@ -356,11 +368,8 @@ class RingBackward {
     travelling_[t] = payload_.collect_gradients({after.dk_BKTD, after.dv_BKTV});
   }
 
-  // Steps 1, 2, ... of a rotation: payload and gradient go on together.
-  void run_loop(const Loop& loop) {
-    for (std::size_t t = 0; t < tracks_.size(); ++t) {
-      travelling_[t] = payload_.zero_gradients(tracks_[t].slots());
-    }
+  // Steps `first`, ... of a rotation: payload and gradient go on together.
+  void run_loop(const Loop& loop, std::int64_t first) {
     const auto pack = [&] {
       Values carry = {dq_};
       for (std::size_t t = 0; t < tracks_.size(); ++t) {
@@ -391,13 +400,13 @@ class RingBackward {
             const std::vector<Values> now = held_;
             for (std::size_t t = 0; t < tracks_.size(); ++t) {
               held_[t] = tracks_[t].pass_on(now[t]);
+              travelling_[t] = tracks_[t].pass_on(travelling_[t]);
             }
             for (std::size_t t = 0; t < tracks_.size(); ++t) {
               const Track& track = tracks_[t];
               add(t, now[t],
                   track.first_slot(track.loop_shift(
-                      step, static_cast<std::int64_t>(u) + 1)));
-              travelling_[t] = track.pass_on(travelling_[t]);
+                      step, first + static_cast<std::int64_t>(u))));
             }
           }
           return graph::ScanValues{pack(), {}};
