@@ -258,19 +258,34 @@ void Printer::custom_vjp(NodeId id) {
 
 void Printer::optimization_barrier(NodeId id) {
   const Node& n = graph_.node(id);
+  // A compiler that finds a float32 behind the barrier used as bfloat16 only
+  // narrows it before the barrier too, out of a loop if need be, where it
+  // would keep a copy of all layers' weights. It leaves plain bits alone.
+  const auto as_bits = [](Shape shape) {
+    if (shape.dtype == DType::kF32) shape.dtype = DType::kU32;
+    return shape;
+  };
+  const auto cast = [&](const std::string& value, const Shape& from,
+                        const Shape& to) {
+    if (from == to) return value;
+    return temporary(fmt::format("stablehlo.bitcast_convert {} : ({}) -> {}",
+                                 value, type_text(from), type_text(to)));
+  };
   std::vector<std::size_t> live;
   std::vector<std::string> names, types;
   for (std::size_t i = 0; i < n.results.size(); ++i) {
     if (!live_.value(id, static_cast<std::int64_t>(i))) continue;
     live.push_back(i);
-    names.push_back(name(n.operands[i]));
-    types.push_back(type_text(n.results[i]));
+    const Shape bits = as_bits(n.results[i]);
+    names.push_back(cast(name(n.operands[i]), n.results[i], bits));
+    types.push_back(type_text(bits));
   }
   std::string prefix;
   const std::vector<std::string> results = fresh_results(live.size(), &prefix);
   line(prefix + return_text("stablehlo.optimization_barrier", names, types));
   for (std::size_t i = 0; i < live.size(); ++i) {
-    set_name(id, live[i], results[i]);
+    const Shape& shape = n.results[live[i]];
+    set_name(id, live[i], cast(results[i], as_bits(shape), shape));
   }
 }
 
