@@ -70,10 +70,12 @@ mesh::PartitionSpec of_one_layer(mesh::PartitionSpec spec) {
 }
 
 // A layer's weight as it is used: in the activation dtype, whole along embed.
-// The gradient goes back to the sharding in which the weight is kept.
+// It is converted where it is kept, so that half the bytes are gathered, and
+// its gradient goes back there.
 Value used(Value weight, const ParameterInfo& info, DType dtype) {
-  return graph::constrain(graph::convert(weight, dtype),
-                          of_one_layer(info.gathered), of_one_layer(info.spec));
+  const mesh::PartitionSpec kept = of_one_layer(info.spec);
+  return graph::constrain(graph::constrain(graph::convert(weight, dtype), kept),
+                          of_one_layer(info.gathered), kept);
 }
 
 struct Attended {
@@ -85,28 +87,30 @@ Attended attend_projected(const ModelContext& c, Value x,
                           const RotaryAngles& angles, Value segment_ids_BS,
                           const AttentionWeights& w) {
   const graph::Precision precision = precision_of(c.options);
+  const std::int64_t d = c.options.head_dim;
   const auto project = [&](Value weight, std::string_view heads) {
-    const Value y = graph::einsum("bse,ehd->bshd", x, weight, precision);
-    return graph::constrain(
-        y, mesh::logical_to_spec({"activation_batch", "activation_length",
-                                  heads, "activation_kv"},
-                                 mesh::default_axis_rules(), x.graph->mesh()));
+    const Value y = graph::einsum("bse,pe->bsp", x, weight, precision);
+    return constrain_logical(
+        graph::reshape(y, {y.dim(0), y.dim(1), y.dim(2) / d, d}),
+        {"activation_batch", "activation_length", heads, "activation_kv"});
   };
   const Value q = graph::checkpoint_name(
-      apply_rotary(project(w.query_EHD, "activation_heads"), angles),
+      apply_rotary(project(w.query_PE, "activation_heads"), angles),
       "query_proj");
   const Value k = graph::checkpoint_name(
-      apply_rotary(project(w.key_EKD, "activation_kv_heads"), angles),
+      apply_rotary(project(w.key_PE, "activation_kv_heads"), angles),
       "key_proj");
   const Value v = graph::checkpoint_name(
-      project(w.value_EKD, "activation_kv_heads"), "value_proj");
+      project(w.value_PE, "activation_kv_heads"), "value_proj");
   const attention::AttendResult attended =
       attention::attend({q, k, v, segment_ids_BS, segment_ids_BS, w.sinks_H},
                         attend_settings(c.options, c.attention, c.plan,
                                         x.graph->mesh(), c.target));
   const Value out = graph::checkpoint_name(attended.out_BSHV, "context");
-  const Value projected =
-      graph::einsum("bshd,hde->bse", out, w.out_HDE, precision);
+  const Value projected = graph::einsum(
+      "bsp,pe->bse",
+      graph::reshape(out, {out.dim(0), out.dim(1), out.dim(2) * out.dim(3)}),
+      w.out_PE, precision);
   return {residual_stream(projected),
           graph::reduce_max(attended.max_BSH, {0, 1, 2})};
 }
@@ -221,16 +225,12 @@ DecoderOutput decoder(const ModelContext& c, const Values& weights,
 }
 
 Value output_head(const ModelContext& c, const Values& weights) {
-  if (!c.options.logits_via_embedding) {
-    return graph::convert(
-        weights[parameter_index(c.infos, "logits_dense/kernel")],
-        c.options.dtype);
-  }
-  const Value table =
-      weights[parameter_index(c.infos, "token_embedder/embedding")];
-  const Value head =
-      graph::transpose(graph::convert(table, c.options.dtype), {1, 0});
-  if (!c.options.normalize_embedding_logits) return head;
+  const bool tied = c.options.logits_via_embedding;
+  const Value head = graph::convert(
+      weights[parameter_index(
+          c.infos, tied ? "token_embedder/embedding" : "logits_dense/kernel")],
+      c.options.dtype);
+  if (!tied || !c.options.normalize_embedding_logits) return head;
   // As MaxText: a tied table is scaled so that logits start near one.
   return head * (1.0 / std::sqrt(static_cast<double>(c.options.base_emb_dim)));
 }

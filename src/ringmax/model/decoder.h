@@ -43,14 +43,15 @@ DecoderOutput decoder(const ModelContext& context,
                       const std::vector<graph::Value>& weights,
                       const SequenceInputs& inputs);
 
-// The output head [E, V] as it is kept (sharded), in the activation dtype.
+// The output head [V, E] as it is kept (sharded), in the activation dtype.
 graph::Value output_head(const ModelContext& context,
                          const std::vector<graph::Value>& weights);
 
 // The attention layer alone: projections, RoPE, attention, output projection.
-// `layer` holds the weights of one layer; `inputs` need no tokens.
+// `layer` holds the weights of one layer, those of all heads as one dimension;
+// `inputs` need no tokens.
 struct AttentionWeights {
-  graph::Value query_EHD, key_EKD, value_EKD, out_HDE;
+  graph::Value query_PE, key_PE, value_PE, out_PE;
   graph::Value sinks_H = {};  // invalid unless attention_sink
 };
 graph::Value attention_layer(const ModelContext& context, graph::Value x_BSE,

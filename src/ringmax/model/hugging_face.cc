@@ -59,17 +59,18 @@ HostArray scaled(const HostArray& values, double factor) {
 struct LayerName {
   std::string_view ours;
   std::string_view theirs;
+  bool turned = false;  // ours is [in, out], theirs [out, in]
 };
 constexpr LayerName kLayerNames[] = {
     {"layers/pre_self_attention_norm/scale", "input_layernorm"},
     {"layers/self_attention/query", "self_attn.q_proj"},
     {"layers/self_attention/key", "self_attn.k_proj"},
     {"layers/self_attention/value", "self_attn.v_proj"},
-    {"layers/self_attention/out", "self_attn.o_proj"},
+    {"layers/self_attention/out", "self_attn.o_proj", true},
     {"layers/post_self_attention_norm/scale", "post_attention_layernorm"},
-    {"layers/mlp/wi_0", "mlp.gate_proj"},
-    {"layers/mlp/wi_1", "mlp.up_proj"},
-    {"layers/mlp/wo", "mlp.down_proj"},
+    {"layers/mlp/wi_0", "mlp.gate_proj", true},
+    {"layers/mlp/wi_1", "mlp.up_proj", true},
+    {"layers/mlp/wo", "mlp.down_proj", true},
 };
 
 }  // namespace
@@ -85,7 +86,7 @@ std::vector<std::pair<std::string, HostArray>> to_hugging_face(
   all.emplace_back("model.embed_tokens.weight", at("token_embedder/embedding"));
   all.emplace_back("model.norm.weight", at("decoder_norm/scale"));
   if (!o.logits_via_embedding) {
-    all.emplace_back("lm_head.weight", transposed(at("logits_dense/kernel")));
+    all.emplace_back("lm_head.weight", at("logits_dense/kernel"));
   } else if (scaled_tied_head(o)) {
     all.emplace_back(
         "lm_head.weight",
@@ -96,16 +97,8 @@ std::vector<std::pair<std::string, HostArray>> to_hugging_face(
     for (const LayerName& name : kLayerNames) {
       const HostArray& stacked = at(name.ours);
       const Dims& d = stacked.shape().dims;
-      HostArray one;
-      if (d.size() == 2) {
-        one = layer_of(stacked, l, {d[1]});
-      } else if (name.theirs == "self_attn.o_proj") {
-        one = transposed(layer_of(stacked, l, {d[1] * d[2], d[3]}));
-      } else if (d.size() == 4) {
-        one = transposed(layer_of(stacked, l, {d[1], d[2] * d[3]}));
-      } else {
-        one = transposed(layer_of(stacked, l, {d[1], d[2]}));
-      }
+      HostArray one = layer_of(stacked, l, Dims(d.begin() + 1, d.end()));
+      if (name.turned) one = transposed(one);
       all.emplace_back(fmt::format("model.layers.{}.{}.weight", l, name.theirs),
                        std::move(one));
     }

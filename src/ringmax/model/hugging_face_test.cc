@@ -76,13 +76,14 @@ TEST(HuggingFace, NamesAndShapesAreThoseOfALlama) {
 TEST(HuggingFace, LinearWeightsAreTurnedLayerByLayer) {
   const ModelOptions o = unlike_dims();
   const auto all = exported(o);
-  // query [layer, emb, heads, head_dim]: element (layer 2, e 3, h 1, d 4).
+  // query [layer, heads * head_dim, emb], as it is over there: element (layer
+  // 2, h 1, d 4, e 3).
   const float q = first_of(o, "layers/self_attention/query") +
-                  static_cast<float>(((2 * 16 + 3) * 4 + 1) * 6 + 4);
+                  static_cast<float>((2 * 24 + 1 * 6 + 4) * 16 + 3);
   EXPECT_EQ(all.at("model.layers.2.self_attn.q_proj.weight")
                 .data<float>()[(1 * 6 + 4) * 16 + 3],
             q);
-  // out [layer, heads, head_dim, emb]: element (layer 1, h 3, d 5, e 9).
+  // out [layer, heads * head_dim, emb]: element (layer 1, h 3, d 5, e 9).
   const float out = first_of(o, "layers/self_attention/out") +
                     static_cast<float>(((1 * 4 + 3) * 6 + 5) * 16 + 9);
   EXPECT_EQ(all.at("model.layers.1.self_attn.o_proj.weight")

@@ -148,10 +148,10 @@ std::vector<HostArray> attention_on(const mesh::Mesh& mesh,
   const mesh::PartitionSpec whole;
   // Scores with a standard deviation of several units.
   const AttentionWeights w = {
-      input("query", normal({e, h, d}, 21, 0.3f), whole),
-      input("key", normal({e, k, d}, 22, 0.3f), whole),
-      input("value", normal({e, k, d}, 23, 0.2f), whole),
-      input("out", normal({h, d, e}, 24, 0.2f), whole)};
+      input("query", normal({h * d, e}, 21, 0.3f), whole),
+      input("key", normal({k * d, e}, 22, 0.3f), whole),
+      input("value", normal({k * d, e}, 23, 0.2f), whole),
+      input("out", normal({h * d, e}, 24, 0.2f), whole)};
   const graph::Value positions =
       input("positions", positions_from(first_position),
             spec({"activation_batch", "activation_length"}));
@@ -162,7 +162,7 @@ std::vector<HostArray> attention_on(const mesh::Mesh& mesh,
   const graph::Value y = attention_layer(context, x, {{}, positions, {}}, w);
   const graph::Value loss = graph::reduce_sum(y * weight, {0, 1, 2});
   g.result("y", y, x_spec);
-  const graph::Values wrt = {x, w.query_EHD, w.key_EKD, w.value_EKD, w.out_HDE};
+  const graph::Values wrt = {x, w.query_PE, w.key_PE, w.value_PE, w.out_PE};
   const graph::Values gradients = graph::gradient(loss, wrt);
   for (std::size_t i = 0; i < wrt.size(); ++i) {
     g.result("d", gradients[i], i == 0 ? x_spec : whole);

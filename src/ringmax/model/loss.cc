@@ -18,8 +18,9 @@ using graph::Graph;
 using graph::Value;
 using graph::Values;
 
-// The head's columns as [shards, chunks, columns]: a chunk takes the same share
-// from every tensor shard, so that all of them work on every chunk.
+// The head's rows, one a token, which are the logits' columns, as [shards,
+// chunks, columns]: a chunk takes the same share from every tensor shard, so
+// that all of them work on every chunk.
 struct Columns {
   std::int64_t shards, chunks, columns;
   std::int64_t width() const { return shards * columns; }
@@ -30,18 +31,18 @@ mesh::PartitionSpec spec(Graph& g,
   return mesh::logical_to_spec(names, mesh::default_axis_rules(), g.mesh());
 }
 
-// [E, V] -> [E, shards, chunks, columns].
-Value by_chunk(Value head_EV, const Columns& c) {
-  return graph::reshape(head_EV,
-                        {head_EV.dim(0), c.shards, c.chunks, c.columns});
+// [V, E] -> [shards, chunks, columns, E].
+Value by_chunk(Value head_VE, const Columns& c) {
+  return graph::reshape(head_VE,
+                        {c.shards, c.chunks, c.columns, head_VE.dim(1)});
 }
 
-// Chunk `i` as [E, shards * columns], whole along embed.
-Value chunk_of(Value head_EXCW, Value i, const Columns& c) {
-  Graph& g = *head_EXCW.graph;
-  const Value w = graph::reshape(graph::dynamic_slice_dim(head_EXCW, 2, i, 1),
-                                 {head_EXCW.dim(0), c.width()});
-  return graph::constrain(w, spec(g, {"norm", "vocab"}));
+// Chunk `i` as [shards * columns, E], whole along embed.
+Value chunk_of(Value head_XCWE, Value i, const Columns& c) {
+  Graph& g = *head_XCWE.graph;
+  const Value w = graph::reshape(graph::dynamic_slice_dim(head_XCWE, 1, i, 1),
+                                 {c.width(), head_XCWE.dim(3)});
+  return graph::constrain(w, spec(g, {"vocab", "norm"}));
 }
 
 // Which token each column of chunk `i` is, int32 [width].
@@ -54,9 +55,9 @@ Value column_ids(Graph& g, Value i, const Columns& c) {
   return graph::reshape(shard + start + graph::iota(g, shape, 1), {c.width()});
 }
 
-Value chunk_logits(Value hidden_BSE, Value w_EV) {
+Value chunk_logits(Value hidden_BSE, Value w_VE) {
   const Value logits =
-      graph::einsum("bse,ev->bsv", hidden_BSE, w_EV, DType::kF32);
+      graph::einsum("bse,ve->bsv", hidden_BSE, w_VE, DType::kF32);
   return graph::constrain(
       logits, spec(*logits.graph, {"activation_batch", "activation_length",
                                    "activation_vocab"}));
@@ -110,7 +111,7 @@ Statistics statistics(Value hidden, Value head, Value targets,
 }
 
 struct HeadGradients {
-  Value hidden_BSE, head_EV;
+  Value hidden_BSE, head_VE;
 };
 
 HeadGradients backward(Value hidden, Value head, Value targets, Value lse,
@@ -131,20 +132,20 @@ HeadGradients backward(Value hidden, Value head, Value targets, Value lse,
         const Value dlogits = graph::convert(
             (p - one_hot) * over_columns(dnll_BS, dims), hidden.dtype());
         const Value dhidden =
-            graph::einsum("bsv,ev->bse", dlogits, w, DType::kF32);
+            graph::einsum("bsv,ve->bse", dlogits, w, DType::kF32);
         const Value dw =
-            graph::einsum("bse,bsv->ev", hidden, dlogits, DType::kF32);
+            graph::einsum("bsv,bse->ve", dlogits, hidden, DType::kF32);
         return graph::ScanValues{
             {s[0] + dhidden},
             {graph::constrain(
-                dw, mesh::even_spec(dw.dims(), spec(g, {"embed", "vocab"}),
+                dw, mesh::even_spec(dw.dims(), spec(g, {"vocab", "embed"}),
                                     g.mesh()))}};
       });
-  // [chunks, E, shards * columns] -> [E, V].
+  // [chunks, shards * columns, E] -> [V, E].
   const Value stacked = graph::reshape(
-      out.stacked[0], {c.chunks, head.dim(0), c.shards, c.columns});
+      out.stacked[0], {c.chunks, c.shards, c.columns, head.dim(1)});
   const Value dhead =
-      graph::reshape(graph::transpose(stacked, {1, 2, 0, 3}), head.dims());
+      graph::reshape(graph::transpose(stacked, {1, 0, 2, 3}), head.dims());
   return {graph::convert(out.carry[0], hidden.dtype()),
           graph::convert(dhead, head.dtype())};
 }
@@ -164,28 +165,44 @@ std::int64_t vocabulary_chunks(std::int64_t vocab_per_shard,
     }
     return num_vocab_tiling;
   }
-  constexpr std::int64_t kMaxColumns = 8192;
+  // Whole registers of 128 lanes are faster, to run and to compile; for them a
+  // chunk may be somewhat larger.
+  constexpr std::int64_t kLanes = 128;
+  constexpr std::int64_t kColumns = 8192;
+  constexpr std::int64_t kFewColumns = 2048;
+  constexpr std::int64_t kManyColumns = 24576;
+  std::int64_t fewest = 1;  // chunks of at most kColumns
+  std::int64_t whole = 1;   // the same, of whole registers
+  std::int64_t whole_large =
+      1;  // the most, of whole registers and more columns
   for (std::int64_t n = 2; n < vocab_per_shard; ++n) {
-    if (vocab_per_shard % n == 0 && vocab_per_shard / n <= kMaxColumns) {
-      return n;
-    }
+    if (vocab_per_shard % n != 0) continue;
+    const std::int64_t columns = vocab_per_shard / n;
+    const bool small = columns <= kColumns;
+    if (small && fewest == 1) fewest = n;
+    if (columns % kLanes != 0) continue;
+    if (small && whole == 1) whole = n;
+    if (!small && columns <= kManyColumns) whole_large = n;
   }
-  return 1;
+  if (fewest == 1) return 1;
+  if (whole == fewest) return whole;
+  if (whole > 1 && vocab_per_shard / whole >= kFewColumns) return whole;
+  return whole_large > 1 ? whole_large : fewest;
 }
 
-Loss cross_entropy(Value hidden_BSE, Value head_EV, Value targets_BS,
+Loss cross_entropy(Value hidden_BSE, Value head_VE, Value targets_BS,
                    Value weights_BS, std::int64_t num_vocab_tiling) {
   Graph& g = *hidden_BSE.graph;
   const graph::Scope scope(g, "loss");
-  if (head_EV.rank() != 2 || hidden_BSE.rank() != 3 ||
-      hidden_BSE.dim(2) != head_EV.dim(0)) {
+  if (head_VE.rank() != 2 || hidden_BSE.rank() != 3 ||
+      hidden_BSE.dim(2) != head_VE.dim(1)) {
     fail_invalid("cross_entropy: {} does not fit the head {}",
-                 hidden_BSE.describe(), head_EV.describe());
+                 hidden_BSE.describe(), head_VE.describe());
   }
   Columns c{};
-  c.shards = head_EV.dim(1) / mesh::shard_dims({head_EV.dim(1)},
+  c.shards = head_VE.dim(0) / mesh::shard_dims({head_VE.dim(0)},
                                                spec(g, {"vocab"}), g.mesh())[0];
-  const std::int64_t per_shard = head_EV.dim(1) / c.shards;
+  const std::int64_t per_shard = head_VE.dim(0) / c.shards;
   c.chunks = vocabulary_chunks(per_shard, num_vocab_tiling);
   c.columns = per_shard / c.chunks;
   const auto valid_count = [](Value weights) {
@@ -193,7 +210,7 @@ Loss cross_entropy(Value hidden_BSE, Value head_EV, Value targets_BS,
     return graph::maximum(total, graph::full_like(total, 1));
   };
   const Values out = graph::custom_vjp(
-      g, {hidden_BSE, head_EV, targets_BS, weights_BS},
+      g, {hidden_BSE, head_VE, targets_BS, weights_BS},
       [&](const Values& in) {
         const Statistics s = statistics(in[0], in[1], in[2], c);
         const Value mean =
@@ -205,7 +222,7 @@ Loss cross_entropy(Value hidden_BSE, Value head_EV, Value targets_BS,
         const Value dnll =
             r[3] * graph::broadcast_to(ct[0] / valid_count(r[3]), r[3].dims());
         const HeadGradients d = backward(r[0], r[1], r[2], r[4], dnll, c);
-        return Values{d.hidden_BSE, d.head_EV, {}, {}};
+        return Values{d.hidden_BSE, d.head_VE, {}, {}};
       });
   return {out[0], sum_all(weights_BS)};
 }

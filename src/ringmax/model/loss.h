@@ -10,7 +10,8 @@ namespace ringmax::model {
 
 // Vocabulary chunks for `num_vocab_tiling`: that many when it is more than 1,
 // else the fewest, at least two where they divide, that keep a chunk at 8192
-// columns or less.
+// columns or less; in multiples of 128 columns where they are not too few for
+// that (2048), or else up to 24576.
 std::int64_t vocabulary_chunks(std::int64_t vocab_per_shard,
                                std::int64_t num_vocab_tiling);
 
@@ -20,11 +21,11 @@ struct Loss {
 };
 
 // Mean over valid tokens of the global batch of log-sum-exp(logits) - logit of
-// the target. hidden [B, S, E]; head [E, V] as it is kept; targets int32 [B,
+// the target. hidden [B, S, E]; head [V, E] as it is kept; targets int32 [B,
 // S]; weights float32 [B, S], 1 valid and 0 not. No [tokens, vocab] array
 // exists, forward or backward: chunks are computed, used and forgotten, and
 // each chunk of the head's gradient is reduced as it is made.
-Loss cross_entropy(graph::Value hidden_BSE, graph::Value head_EV,
+Loss cross_entropy(graph::Value hidden_BSE, graph::Value head_VE,
                    graph::Value targets_BS, graph::Value weights_BS,
                    std::int64_t num_vocab_tiling);
 

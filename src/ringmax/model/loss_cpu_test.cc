@@ -27,7 +27,7 @@ constexpr double kRounding = 5e-6;
 
 struct Case {
   HostArray hidden{Shape(DType::kF32, {kBatch, kLength, kWidth})};
-  HostArray head{Shape(DType::kF32, {kWidth, kVocab})};
+  HostArray head{Shape(DType::kF32, {kVocab, kWidth})};
   HostArray targets{Shape(DType::kI32, {kBatch, kLength})};
   HostArray weights{Shape(DType::kF32, {kBatch, kLength})};
 };
@@ -74,7 +74,7 @@ Answer on_host(const Case& c) {
     for (std::size_t v = 0; v < kVocab; ++v) {
       for (std::size_t e = 0; e < kWidth; ++e) {
         logits[v] += static_cast<double>(hidden[t * kWidth + e]) *
-                     static_cast<double>(head[e * kVocab + v]);
+                     static_cast<double>(head[v * kWidth + e]);
       }
       top = std::max(top, logits[v]);
     }
@@ -89,8 +89,8 @@ Answer on_host(const Case& c) {
           (std::exp(logits[v] - lse) - (v == target ? 1 : 0)) * scale;
       for (std::size_t e = 0; e < kWidth; ++e) {
         a.hidden[t * kWidth + e] +=
-            d * static_cast<double>(head[e * kVocab + v]);
-        a.head[e * kVocab + v] +=
+            d * static_cast<double>(head[v * kWidth + e]);
+        a.head[v * kWidth + e] +=
             d * static_cast<double>(hidden[t * kWidth + e]);
       }
     }
@@ -113,7 +113,7 @@ class LossProgram {
         spec({"activation_batch", "activation_length"});
     const mesh::PartitionSpec hidden_spec =
         spec({"activation_batch", "activation_length", "activation_embed"});
-    const mesh::PartitionSpec head_spec = spec({"embed", "vocab"});
+    const mesh::PartitionSpec head_spec = spec({"vocab", "embed"});
     const Case shapes;
     const graph::Value hidden =
         graph_.parameter("hidden", shapes.hidden.shape(), hidden_spec);
@@ -256,13 +256,17 @@ TEST(CrossEntropy, NoArrayIsTokensByVocabulary) {
 TEST(CrossEntropy, RefusesWhatDoesNotFit) {
   EXPECT_THROW(vocabulary_chunks(48, 5), Error);
   EXPECT_EQ(vocabulary_chunks(48, 4), 4);
-  EXPECT_EQ(vocabulary_chunks(128256, 1), 16);
+  EXPECT_EQ(vocabulary_chunks(128256, 1), 6);   // 21376 = 167 * 128 columns
+  EXPECT_EQ(vocabulary_chunks(32000, 1), 5);    // 6400 = 50 * 128
+  EXPECT_EQ(vocabulary_chunks(49152, 1), 6);    // 8192
+  EXPECT_EQ(vocabulary_chunks(50000, 1), 8);    // 6250: no multiple of 128
+  EXPECT_EQ(vocabulary_chunks(151936, 1), 32);  // 4748; 128 would be too few
   EXPECT_EQ(vocabulary_chunks(7, 1), 1);
   graph::Graph g;
   const auto p = [&](DType dtype, Dims dims) {
     return g.parameter("p", Shape(dtype, std::move(dims)));
   };
-  EXPECT_THROW(cross_entropy(p(DType::kF32, {2, 4, 8}), p(DType::kF32, {6, 10}),
+  EXPECT_THROW(cross_entropy(p(DType::kF32, {2, 4, 8}), p(DType::kF32, {10, 6}),
                              p(DType::kI32, {2, 4}), p(DType::kF32, {2, 4}), 1),
                Error);
 }

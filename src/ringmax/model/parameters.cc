@@ -24,17 +24,27 @@ std::vector<ParameterInfo> parameters(const ModelOptions& o,
     return 1 / std::sqrt(static_cast<double>(n));
   };
   std::vector<ParameterInfo> all;
-  const auto add = [&](std::string name, Dims dims,
+  // All heads are one dimension, and [out, in] for q, k, v and the output head:
+  // so the compiler multiplies with them as they are, and copies no stack of
+  // layers into another layout.
+  const auto add = [&](std::string name, const Dims& dims,
                        std::vector<std::string_view> logical, double stddev) {
     ParameterInfo info;
     info.name = std::move(name);
-    info.shape = Shape(o.weight_dtype, std::move(dims));
+    info.shape = Shape(o.weight_dtype, dims);
     info.logical = std::move(logical);
     info.init_stddev = stddev;
+    // What is shared out among devices: heads are never split.
+    Dims units = dims;
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      const std::string_view axis = info.logical[i];
+      if (info.name.ends_with("/sinks")) continue;
+      if (axis == "q_heads" || axis == "kv_heads") units[i] /= d;
+    }
     // A context axis that does not divide `embed` (an odd ring) leaves the
     // parameter whole along it.
     info.spec = mesh::even_spec(
-        info.shape.dims,
+        units,
         mesh::logical_to_spec(std::span<const std::string_view>(info.logical),
                               mesh::default_axis_rules(), mesh),
         mesh);
@@ -49,14 +59,14 @@ std::vector<ParameterInfo> parameters(const ModelOptions& o,
   };
   add("token_embedder/embedding", {v, e}, {"vocab", "embed"}, fan_in(e));
   add("layers/pre_self_attention_norm/scale", {l, e}, {"layers", "norm"}, 0);
-  add("layers/self_attention/query", {l, e, h, d},
-      {"layers", "embed", "q_heads", "kv"}, fan_in(e));
-  add("layers/self_attention/key", {l, e, k, d},
-      {"layers", "embed", "kv_heads", "kv"}, fan_in(e));
-  add("layers/self_attention/value", {l, e, k, d},
-      {"layers", "embed", "kv_heads", "kv"}, fan_in(e));
-  add("layers/self_attention/out", {l, h, d, e},
-      {"layers", "q_heads", "kv", "embed"}, fan_in(h * d));
+  add("layers/self_attention/query", {l, h * d, e},
+      {"layers", "q_heads", "embed"}, fan_in(e));
+  add("layers/self_attention/key", {l, k * d, e},
+      {"layers", "kv_heads", "embed"}, fan_in(e));
+  add("layers/self_attention/value", {l, k * d, e},
+      {"layers", "kv_heads", "embed"}, fan_in(e));
+  add("layers/self_attention/out", {l, h * d, e},
+      {"layers", "q_heads", "embed"}, fan_in(h * d));
   if (o.attention_sink) {
     add("layers/self_attention/sinks", {l, h}, {"layers", "q_heads"}, 0);
     all.back().init_constant = 0;
@@ -67,7 +77,7 @@ std::vector<ParameterInfo> parameters(const ModelOptions& o,
   add("layers/mlp/wo", {l, f, e}, {"layers", "mlp", "embed"}, fan_in(f));
   add("decoder_norm/scale", {e}, {"norm"}, 0);
   if (!o.logits_via_embedding) {
-    add("logits_dense/kernel", {e, v}, {"embed", "vocab"}, fan_in(e));
+    add("logits_dense/kernel", {v, e}, {"vocab", "embed"}, fan_in(e));
   }
   return all;
 }

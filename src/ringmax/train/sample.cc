@@ -38,7 +38,7 @@ void build(graph::Graph& g, const model::ModelOptions& options,
           .hidden_BSE;
   const Value one = graph::dynamic_slice_dim(hidden, 1, last, 1);
   const Value logits = graph::einsum(
-      "bse,ev->bsv", one, model::output_head(context, weights), DType::kF32);
+      "bse,ve->bsv", one, model::output_head(context, weights), DType::kF32);
   g.result("logits", graph::reshape(logits, {options.vocab_size}));
 }
 
