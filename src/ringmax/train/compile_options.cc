@@ -22,6 +22,10 @@ pjrt::CompileOptions compile_options(const config::Config& config,
   } else if (platform == "tpu") {
     // Without it the scheduler puts no ring send across a kernel.
     options.overrides["xla_tpu_use_aggressive_scheduling"] = true;
+    // Gradients of weights, which are permutations too, may not keep the ring's
+    // sends waiting: the compiler's own limit is 5 at a time.
+    options.overrides["xla_max_concurrent_async_collective_permutes"] =
+        std::int64_t{16};
   }
   std::istringstream flags(config.runtime.compile_xla_flags);
   for (std::string word; flags >> word;) {
