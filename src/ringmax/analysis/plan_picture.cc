@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "ringmax/analysis/html.h"
+#include "ringmax/attention/tile_key.h"
 
 namespace ringmax::analysis {
 namespace {
@@ -157,13 +158,13 @@ PositionRange slots_of(std::int64_t i, std::int64_t n, std::int64_t slots) {
   return {i * slots / n, (i + 1) * slots / n};
 }
 
-std::int64_t count_slots(const PlanPicture& p, std::int64_t q_shard,
-                         const PositionRange& q_slots, std::int64_t k_shard,
-                         const PositionRange& k_slots) {
+std::int64_t count_slots(attention::TileCounts& counts, const PlanPicture& p,
+                         std::int64_t q_shard, const PositionRange& q_slots,
+                         std::int64_t k_shard, const PositionRange& k_slots) {
   std::int64_t seen = 0;
   for (const attention::SlotRun& q : p.queries.real_slots(q_shard, q_slots)) {
     for (const attention::SlotRun& k : p.keys.real_slots(k_shard, k_slots)) {
-      seen += p.mask.count(q.run, k.run);
+      seen += counts.count(q.run, k.run);
     }
   }
   return seen;
@@ -177,6 +178,7 @@ void device_panel(Svg& svg, const PlanPicture& p, double x, double y) {
       std::max<std::int64_t>(shown == devices ? kCells / devices : 1, 1);
   const std::int64_t rows = std::min(most, p.queries.shard_tokens());
   const std::int64_t columns = std::min(most, p.keys.shard_tokens());
+  attention::TileCounts counts(p.mask);
   for (std::int64_t d = 0; d < shown; ++d) {
     // Of more devices than are shown, every n-th.
     const std::int64_t device = d * devices / shown;
@@ -186,8 +188,9 @@ void device_panel(Svg& svg, const PlanPicture& p, double x, double y) {
       for (std::int64_t o = 0; o < shown; ++o) {
         for (std::int64_t c = 0; c < columns; ++c) {
           const PositionRange k = slots_of(c, columns, p.keys.shard_tokens());
-          seen.push_back(part(count_slots(p, device, q, o * devices / shown, k),
-                              q.size() * k.size()));
+          seen.push_back(
+              part(count_slots(counts, p, device, q, o * devices / shown, k),
+                   q.size() * k.size()));
         }
       }
       cell_row(svg, x, y + band * (static_cast<double>(d) + part(r, rows)),

@@ -176,6 +176,15 @@ BlockKind Mask::classify(const PositionRun& queries,
   return some_full ? BlockKind::kFull : BlockKind::kEmpty;
 }
 
+bool Mask::any(const PositionRun& queries, const PositionRun& keys) const {
+  bool seen = false;
+  for_each_tile(queries, keys, [&](const Tile& tile) {
+    seen = any_in_tile(*this, tile);
+    return !seen;
+  });
+  return seen;
+}
+
 std::int64_t Mask::count(const PositionRun& queries,
                          const PositionRun& keys) const {
   std::int64_t seen = 0;

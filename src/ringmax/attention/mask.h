@@ -79,6 +79,8 @@ class Mask {
   bool visible(std::int64_t query, std::int64_t key) const;
   // Exact for every mask, also for runs of different strides.
   BlockKind classify(const PositionRun& queries, const PositionRun& keys) const;
+  // Whether a rectangle has a visible pair.
+  bool any(const PositionRun& queries, const PositionRun& keys) const;
   // Visible pairs of a rectangle.
   std::int64_t count(const PositionRun& queries, const PositionRun& keys) const;
 

@@ -1,9 +1,13 @@
 #include "ringmax/attention/mask_info.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
+#include "ringmax/attention/tile_key.h"
 #include "ringmax/base/error.h"
 
 namespace ringmax::attention {
@@ -83,7 +87,11 @@ std::int64_t check_device(std::int64_t device, const Layout& queries,
 class MaskInfo::Builder {
  public:
   Builder(const MaskInfo& info, Contents contents)
-      : info_(info), contents_(contents), table_(info.mask_) {
+      : info_(info),
+        contents_(contents),
+        table_(info.mask_),
+        counts_(info.mask_),
+        keys_(info.mask_) {
     const std::vector<SlotRun> runs =
         info.queries_.real_slots(info.device_, all_slots(info.queries_));
     rows_.resize(static_cast<std::size_t>(info.query_blocks()));
@@ -98,8 +106,10 @@ class MaskInfo::Builder {
                        : PositionRange{std::min(row.hull.begin, hull.begin),
                                        std::max(row.hull.end, hull.end)};
       }
+      row.whole =
+          row.parts.size() == 1 && row.parts[0].run.count == info.blocks_.q;
       // With padding in it no block of the row is full.
-      if (row.parts.size() == 1 && row.parts[0].run.count == info.blocks_.q) {
+      if (row.whole) {
         row.core = info.mask_.key_core(row.parts[0].run);
       }
     }
@@ -124,6 +134,7 @@ class MaskInfo::Builder {
     std::vector<BlockPart> parts;
     PositionRange hull;  // keys outside are seen by none of its queries
     PositionRange core;  // keys inside by all
+    bool whole = false;  // one run of real slots
   };
 
   void add_row(std::int32_t r, const std::vector<SlotRun>& keys,
@@ -156,26 +167,95 @@ class MaskInfo::Builder {
           next = full_end;
           continue;
         }
-        parts_of(keys, next, size, key_parts_);
-        const std::int64_t visible =
-            count_parts(info_.mask_, row.parts, key_parts_);
-        if (visible == info_.blocks_.q * size) {
-          add(next, next + 1, -1);
-        } else if (visible > 0) {
-          add(next, next + 1,
-              contents_ == Contents::kCountsOnly
-                  ? 0
-                  : table_.add(info_.blocks_.q, row.parts, key_parts_));
-        }
+        const std::int32_t verdict = block_verdict(row, keys, k, next);
+        if (verdict != kNothing) add(next, next + 1, verdict);
         ++next;
       }
     }
+  }
+
+  // What is in a block, as a span has it: -1 for full, or the number of its
+  // partial block.
+  static constexpr std::int32_t kNothing = -2;
+
+  // Of key block `block`, which begins in run `k` or has slots of it. Blocks of
+  // nothing but real slots of one run repeat from row to row, from step to
+  // step.
+  std::int32_t block_verdict(const Row& row, const std::vector<SlotRun>& keys,
+                             const SlotRun& k, std::int64_t block) {
+    const std::int64_t size = info_.blocks_.kv;
+    const std::int64_t from = block * size - k.slot;
+    const bool repeats =
+        keys_.usable() && row.whole && from >= 0 && from + size <= k.run.count;
+    if (!repeats) return fresh_verdict(row, keys, block);
+    const PositionRun& q = row.parts[0].run;
+    const std::int64_t key = k.run.at(from);
+    const Tile tile{q.first, key, q.stride, q.count, size};
+    if (!keys_.by_distance()) return known_verdict(tile, row, keys, block);
+    const std::int64_t distance = q.first - key;
+    Recent& recent = recent_[Recent::place(distance)];
+    if (recent.distance != distance) {
+      recent = {distance, known_verdict(tile, row, keys, block)};
+    }
+    return recent.verdict;
+  }
+
+  std::int32_t known_verdict(const Tile& tile, const Row& row,
+                             const std::vector<SlotRun>& keys,
+                             std::int64_t block) {
+    const auto [place, fresh] = known_.try_emplace(keys_.of(tile), kNothing);
+    if (fresh) place->second = fresh_verdict(row, keys, block);
+    return place->second;
+  }
+
+  std::int32_t fresh_verdict(const Row& row, const std::vector<SlotRun>& keys,
+                             std::int64_t block) {
+    const std::int64_t size = info_.blocks_.kv;
+    parts_of(keys, block, size, key_parts_);
+    if (contents_ == Contents::kCountsOnly) {
+      return any_in_parts(row.parts, key_parts_) ? 0 : kNothing;
+    }
+    std::int64_t visible = 0;
+    for (const BlockPart& q : row.parts) {
+      for (const BlockPart& k : key_parts_) {
+        visible += counts_.count(q.run, k.run);
+      }
+    }
+    if (visible == 0) return kNothing;
+    if (visible == info_.blocks_.q * size) return -1;
+    return table_.add(info_.blocks_.q, row.parts, key_parts_);
+  }
+
+  bool any_in_parts(const std::vector<BlockPart>& queries,
+                    const std::vector<BlockPart>& keys) const {
+    for (const BlockPart& q : queries) {
+      for (const BlockPart& k : keys) {
+        if (info_.mask_.any(q.run, k.run)) return true;
+      }
+    }
+    return false;
   }
 
   const MaskInfo& info_;
   Contents contents_;
   std::vector<Row> rows_;
   PartialBlockTable table_;
+  TileCounts counts_;
+  TileKeys keys_;
+  // Before those, for laws of distance alone: rows of blocks go past the same
+  // distances.
+  struct Recent {
+    std::int64_t distance = std::numeric_limits<std::int64_t>::min();
+    std::int32_t verdict = kNothing;
+
+    static constexpr int kBits = 6;
+    static std::size_t place(std::int64_t distance) {
+      return (static_cast<std::uint64_t>(distance) * 0x9e3779b97f4a7c15u) >>
+             (64 - kBits);
+    }
+  };
+  std::array<Recent, std::size_t{1} << Recent::kBits> recent_;
+  std::unordered_map<TileKey, std::int32_t, TileKeyHash> known_;
   std::vector<BlockPart> key_parts_;  // scratch
 };
 

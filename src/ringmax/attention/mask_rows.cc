@@ -259,6 +259,13 @@ std::int64_t area(std::int64_t begin, std::int64_t end, const RowInterval& x) {
   return rows * of_first + slope * (rows * (rows - 1) / 2);
 }
 
+// Whether pieces of the mask are as many as chunks.
+bool counts_chunks(const Mask& mask) {
+  return mask.kind() == Mask::Kind::kChunked ||
+         std::any_of(mask.operands().begin(), mask.operands().end(),
+                     counts_chunks);
+}
+
 // Rows of a chunked mask by their chunks; the cost is theirs.
 std::int64_t count_chunks(const Mask& mask, Tile tile, std::int64_t begin,
                           std::int64_t end) {
@@ -348,6 +355,29 @@ std::int64_t count_tile(const Mask& mask, const Tile& tile) {
     }
   }
   return seen;
+}
+
+bool any_in_tile(const Mask& mask, const Tile& t) {
+  if (t.rows <= 0 || t.columns <= 0) return false;
+  if (mask.kind() == Mask::Kind::kOr) {
+    return std::any_of(mask.operands().begin(), mask.operands().end(),
+                       [&](const Mask& each) { return any_in_tile(each, t); });
+  }
+  constexpr std::int64_t kFewRows = 64;
+  if (t.rows <= kFewRows || !counts_chunks(mask)) {
+    return count_tile(mask, t) > 0;
+  }
+  // Chunk after chunk would be counted: halves without any key are left out,
+  // and the first that sees one is enough.
+  const PositionRange hull = mask.key_hull({t.query, t.stride, t.rows});
+  const std::int64_t last_key = t.key + (t.columns - 1) * t.stride;
+  if (hull.begin > last_key || hull.end <= t.key) return false;
+  Tile first = t;
+  first.rows = t.rows / 2;
+  Tile second = t;
+  second.query += first.rows * t.stride;
+  second.rows -= first.rows;
+  return any_in_tile(mask, first) || any_in_tile(mask, second);
 }
 
 BlockKind classify_tile(const Mask& mask, const Tile& tile) {

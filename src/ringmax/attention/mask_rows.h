@@ -65,6 +65,9 @@ std::vector<RowPiece> joined_pieces(std::vector<RowPiece> pieces);
 // closed form is at hand.
 std::int64_t count_tile(const Mask& mask, const Tile& tile);
 
+// count_tile() > 0, found without counting on.
+bool any_in_tile(const Mask& mask, const Tile& tile);
+
 // The most and the fewest columns: kEmpty and kFull are exact.
 BlockKind classify_tile(const Mask& mask, const Tile& tile);
 

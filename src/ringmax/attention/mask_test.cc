@@ -106,6 +106,7 @@ void check(const Mask& mask, const PositionRun& q, const PositionRun& k) {
       ASSERT_EQ(by, q.count) << describe(mask, q, k);
     }
   }
+  ASSERT_EQ(mask.any(q, k), seen > 0) << describe(mask, q, k);
   const BlockKind kind = seen == 0                   ? BlockKind::kEmpty
                          : seen == q.count * k.count ? BlockKind::kFull
                                                      : BlockKind::kPartial;
@@ -197,6 +198,30 @@ TEST(Mask, RandomRectanglesOfRandomMasks) {
           {below(30), below(4) == 0 ? 1 + below(6) : stride, below(30)});
     if (Test::HasFatalFailure()) return;
   }
+}
+
+// any() halves long rectangles of many chunks; counting does not.
+TEST(Mask, SeesAnyInLongRectanglesWhereItCountsSome) {
+  std::mt19937_64 random(577215);
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
+  };
+  int empty = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const Mask chunks = Mask::chunked(1 + below(40));
+    const Mask window = Mask::local(below(30), below(3));
+    const Mask mask = below(3) == 0   ? chunks
+                      : below(2) == 0 ? (chunks & window)
+                                      : (chunks | (window & Mask::causal(-9)));
+    const std::int64_t stride = 1 + below(50);
+    const PositionRun q(below(4000), stride, 65 + below(300));
+    const PositionRun k(below(4000), stride, 1 + below(40));
+    const std::int64_t seen = mask.count(q, k);
+    ASSERT_EQ(mask.any(q, k), seen > 0) << describe(mask, q, k);
+    empty += seen == 0 ? 1 : 0;
+  }
+  EXPECT_GT(empty, 300);
+  EXPECT_LT(empty, 2700);
 }
 
 TEST(Mask, HasTheMeaningOfItsName) {

@@ -6,15 +6,6 @@
 namespace ringmax::attention {
 namespace {
 
-bool is_shift_invariant(const Mask& mask) {
-  if (mask.kind() == Mask::Kind::kChunked ||
-      mask.kind() == Mask::Kind::kDense) {
-    return false;
-  }
-  return std::all_of(mask.operands().begin(), mask.operands().end(),
-                     is_shift_invariant);
-}
-
 std::uint64_t hash_of(const PartialBlock& block) {
   std::uint64_t hash = 14695981039346656037u;  // FNV-1a over whole numbers
   const auto mix = [&](std::int64_t value) {
@@ -92,42 +83,10 @@ std::vector<std::uint8_t> PartialBlock::bytes(std::int64_t columns) const {
   return result;
 }
 
-std::int64_t count_parts(const Mask& mask,
-                         const std::vector<BlockPart>& queries,
-                         const std::vector<BlockPart>& keys) {
-  std::int64_t seen = 0;
-  for (const BlockPart& q : queries) {
-    for (const BlockPart& k : keys) seen += mask.count(q.run, k.run);
-  }
-  return seen;
-}
-
-PartialBlockTable::PartialBlockTable(const Mask& mask)
-    : mask_(mask), shift_invariant_(is_shift_invariant(mask)) {}
-
 std::int32_t PartialBlockTable::add(std::int64_t rows,
                                     const std::vector<BlockPart>& queries,
                                     const std::vector<BlockPart>& keys) {
-  const bool whole = queries.size() == 1 && keys.size() == 1 &&
-                     queries[0].run.count == rows && keys[0].offset == 0;
-  if (!whole || !shift_invariant_) {
-    return add(block_of(mask_, rows, queries, keys));
-  }
-  const PositionRun& q = queries[0].run;
-  const PositionRun& k = keys[0].run;
-  const std::int64_t distance = q.first - k.first;
-  const auto [begin, end] = by_distance_.equal_range(distance);
-  for (auto it = begin; it != end; ++it) {
-    const Shape& shape = it->second;
-    if (shape.stride == q.stride && shape.rows == q.count &&
-        shape.columns == k.count) {
-      return shape.number;
-    }
-  }
-  const std::int32_t number = add(block_of(mask_, rows, queries, keys));
-  by_distance_.emplace(distance,
-                       Shape{distance, q.stride, q.count, k.count, number});
-  return number;
+  return add(block_of(mask_, rows, queries, keys));
 }
 
 std::int32_t PartialBlockTable::add(PartialBlock block) {

@@ -32,15 +32,10 @@ struct PartialBlock {
   friend bool operator==(const PartialBlock&, const PartialBlock&) = default;
 };
 
-// Visible pairs of a block given by its parts.
-std::int64_t count_parts(const Mask& mask,
-                         const std::vector<BlockPart>& queries,
-                         const std::vector<BlockPart>& keys);
-
 // Numbers blocks by first appearance; equal contents have equal numbers.
 class PartialBlockTable {
  public:
-  explicit PartialBlockTable(const Mask& mask);
+  explicit PartialBlockTable(const Mask& mask) : mask_(mask) {}
 
   // The number of the block of `rows` slots of queries with these parts, and
   // keys with those.
@@ -51,17 +46,8 @@ class PartialBlockTable {
 
  private:
   Mask mask_;
-  // Only the distance of query and key matters to the mask.
-  bool shift_invariant_;
   std::vector<PartialBlock> blocks_;
   std::unordered_multimap<std::uint64_t, std::int32_t> by_content_;
-  // Blocks of one part each that are full of real slots, by (strides and)
-  // distance: saves making their pieces.
-  struct Shape {
-    std::int64_t distance, stride, rows, columns;
-    std::int32_t number;
-  };
-  std::unordered_multimap<std::int64_t, Shape> by_distance_;
 };
 
 }  // namespace ringmax::attention

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "ringmax/attention/tile_key.h"
 #include "ringmax/base/error.h"
 
 namespace ringmax::attention {
@@ -24,20 +25,40 @@ std::int64_t shortest(std::int64_t hop, std::int64_t ring) {
   return 2 * forward > ring ? forward - ring : forward;
 }
 
-std::int64_t visible_pairs(const Mask& mask, const Runs& queries,
-                           const Runs& keys) {
-  std::int64_t pairs = 0;
-  for (const PositionRun& q : queries) {
-    const PositionRange hull = mask.key_hull(q);
-    const PositionRange core = mask.key_core(q);
-    for (const PositionRun& k : keys) {
-      if (k.last() < hull.begin || k.first >= hull.end) continue;
-      const bool whole = core.begin <= k.first && k.last() < core.end;
-      pairs += whole ? q.count * k.count : mask.count(q, k);
+// Counts what runs of queries see of runs of keys.
+class PairCounter {
+ public:
+  explicit PairCounter(const Mask& mask) : mask_(mask), counts_(mask) {}
+
+  struct Queries {
+    PositionRun run;
+    PositionRange hull;  // keys outside are seen by none of them
+    PositionRange core;  // keys inside by all
+  };
+  std::vector<Queries> prepared(const Runs& runs) const {
+    std::vector<Queries> result;
+    for (const PositionRun& run : runs) {
+      result.push_back({run, mask_.key_hull(run), mask_.key_core(run)});
     }
+    return result;
   }
-  return pairs;
-}
+
+  std::int64_t count(const std::vector<Queries>& queries, const Runs& keys) {
+    std::int64_t pairs = 0;
+    for (const Queries& q : queries) {
+      for (const PositionRun& k : keys) {
+        if (k.last() < q.hull.begin || k.first >= q.hull.end) continue;
+        const bool whole = q.core.begin <= k.first && k.last() < q.core.end;
+        pairs += whole ? q.run.count * k.count : counts_.count(q.run, k);
+      }
+    }
+    return pairs;
+  }
+
+ private:
+  Mask mask_;
+  TileCounts counts_;
+};
 
 // Sends of the trip steps[begin, end), payload and gradients. Going back from
 // its last step, a shard is wanted while a device that it has yet to reach
@@ -117,9 +138,11 @@ Runs device_runs(const Layout& layout, std::int64_t device, std::int64_t shards,
   return result;
 }
 
-RingTrack make_track(const Mask& mask, const std::vector<Runs>& queries,
-                     const Layout& keys, std::int64_t shards_per_device,
-                     const PositionRange& key_slots, int direction) {
+RingTrack make_track(
+    PairCounter& counter,
+    const std::vector<std::vector<PairCounter::Queries>>& queries,
+    const Layout& keys, std::int64_t shards_per_device,
+    const PositionRange& key_slots, int direction) {
   const std::int64_t ring = keys.shards() / shards_per_device;
   RingTrack track;
   track.direction = direction;
@@ -134,7 +157,7 @@ RingTrack make_track(const Mask& mask, const std::vector<Runs>& queries,
     for (std::int64_t d = 0; d < ring; ++d) {
       const std::int64_t owner = (d - step.shift + ring) % ring;
       step.pairs.push_back(
-          visible_pairs(mask, queries[index(d)], key_runs[index(owner)]));
+          counter.count(queries[index(d)], key_runs[index(owner)]));
     }
     if (step.total_pairs() > 0) track.steps.push_back(std::move(step));
   }
@@ -223,21 +246,22 @@ RingSchedule make_ring_schedule(const Mask& mask, const Layout& queries,
   }
   const std::int64_t ring = queries.shards() / group;
   mask.check_shape(queries.tokens(), keys.tokens());
-  std::vector<Runs> query_runs;
+  PairCounter counter(mask);
+  std::vector<std::vector<PairCounter::Queries>> query_runs;
   for (std::int64_t d = 0; d < ring; ++d) {
-    query_runs.push_back(
-        device_runs(queries, d, group, {0, queries.shard_tokens() * group}));
+    query_runs.push_back(counter.prepared(
+        device_runs(queries, d, group, {0, queries.shard_tokens() * group})));
   }
   RingSchedule schedule;
   schedule.ring_size = ring;
   const std::int64_t slots = keys.shard_tokens() * group;
   if (options.bidirectional && slots > 1 && ring > 1) {
     schedule.tracks = {
-        make_track(mask, query_runs, keys, group, {0, slots / 2}, 1),
-        make_track(mask, query_runs, keys, group, {slots / 2, slots}, -1)};
+        make_track(counter, query_runs, keys, group, {0, slots / 2}, 1),
+        make_track(counter, query_runs, keys, group, {slots / 2, slots}, -1)};
   } else {
     schedule.tracks = {
-        make_track(mask, query_runs, keys, group, {0, slots}, 1)};
+        make_track(counter, query_runs, keys, group, {0, slots}, 1)};
   }
   return schedule;
 }

@@ -31,6 +31,9 @@ std::int64_t bytes_of(const BlockWalk& walk) {
 constexpr std::int64_t kMostVisits = std::int64_t{1} << 26;
 // Blocks of chunks fall into pieces chunk by chunk.
 constexpr std::int64_t kMostChunks = std::int64_t{1} << 16;
+// Where no two pairs of striped shards are alike each is counted by itself,
+// chunk by chunk.
+constexpr std::int64_t kMostPieces = std::int64_t{1} << 23;
 
 std::int64_t smallest_chunk(const attention::Mask& mask) {
   std::int64_t least = mask.chunk();
@@ -46,9 +49,19 @@ void check_size(const CostCase& c) {
   if (chunk > 0 && c.queries / chunk > kMostChunks) {
     fail_invalid(
         "mask={}: {} tokens have {} chunks of {}; a combination is planned "
-        "with "
-        "at most {}",
+        "with at most {}",
         c.mask.to_string(), c.queries, c.queries / chunk, chunk, kMostChunks);
+  }
+  if (chunk > 0 && c.layout == attention::LayoutKind::kStriped &&
+      !c.mask.operands().empty() && chunk % c.devices != 0 &&
+      c.queries / chunk > kMostPieces / (c.devices * c.devices)) {
+    fail_invalid(
+        "mask={}: in layout=striped a combination with chunks of {}, no "
+        "multiple of {} devices, is planned for at most {} tokens here; valid "
+        "are a multiple ({} is the next) and layout=contiguous or zigzag",
+        c.mask.to_string(), chunk, c.devices,
+        kMostPieces / (c.devices * c.devices) * chunk,
+        (chunk / c.devices + 1) * c.devices);
   }
   const std::int64_t rows =
       c.blocks.q == 0 ? 1 : c.queries / c.devices / c.blocks.q;

@@ -179,6 +179,9 @@ TEST_F(PlanCommandTest, RefusesWhatCannotBe) {
       {"topology=v9-8", "v9-8"},
       {"mask=chunked:1|local:5,0 seq=1000000000", "chunks of 1"},
       {"mask=chunked:100 seq=1000000000", "chunks of 100"},
+      {"mask=chunked:100003|local:77,5 seq=1000000000 context_parallel=1024 "
+       "layout=striped",
+       "100352 is the next"},
       {"block_q=1 block_kv=1 seq=1000000", "block_q=1"},
       {"bidirectional=perhaps", "bidirectional"},
       {"no_such_setting=1", "no_such_setting"},
