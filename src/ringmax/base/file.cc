@@ -44,7 +44,8 @@ class Fd {
 };
 
 int open_for_reading(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Opening a pipe that nobody writes to would wait for a writer.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) fail_errno("cannot open", path, errno);
   return fd;
 }
@@ -290,7 +291,15 @@ AppendFile::~AppendFile() {
 void AppendFile::append_line(std::string_view line) {
   std::string whole(line);
   whole += '\n';
-  write_all(fd_, std::as_bytes(std::span<const char>(whole)), path_);
+  const off_t before = ::lseek(fd_, 0, SEEK_END);
+  try {
+    write_all(fd_, std::as_bytes(std::span<const char>(whole)), path_);
+  } catch (const Error&) {
+    // A full disk may have taken half of the line. What has no length, such as
+    // a pipe, cannot be cut.
+    [[maybe_unused]] const int cut = before < 0 ? 0 : ::ftruncate(fd_, before);
+    throw;
+  }
 }
 
 }  // namespace ringmax

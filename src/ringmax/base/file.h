@@ -89,8 +89,8 @@ class AtomicFile {
 void atomic_write(const std::string& path, std::string_view bytes);
 
 // A log of lines. Each append is one write of a whole line at the file's end,
-// so a reader sees whole lines only. A half line that a crash left at the end
-// of an existing file is cut off when the file is opened.
+// so a reader sees whole lines only. What a failed write left of a line is cut
+// off again, and so is, on opening, a half line that a crash left.
 class AppendFile {
  public:
   enum class Mode { kFresh, kKeep };

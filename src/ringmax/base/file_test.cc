@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -124,6 +125,30 @@ TEST(File, ReportsAFullDisk) {
     EXPECT_EQ(error.code(), ErrorCode::kIo);
     EXPECT_THAT(error.message(), HasSubstr("/dev/full"));
   }
+}
+
+TEST(File, ALineThatDoesNotFitLeavesNoHalf) {
+  const TempDir dir;
+  AppendFile file(dir.path() + "/log", AppendFile::Mode::kFresh);
+  file.append_line("whole");
+  rlimit limit = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit tight = {8, limit.rlim_max};
+  const auto old = ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const ErrorCode code = code_of([&] { file.append_line("longer"); });
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  ::signal(SIGXFSZ, old);
+  EXPECT_EQ(code, ErrorCode::kIo);
+  EXPECT_EQ(read_file(file.path()), "whole\n");
+}
+
+TEST(File, PipesAreRefusedAndNotWaitedFor) {
+  const TempDir dir;
+  const std::string pipe = dir.path() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(code_of([&] { file_size(pipe); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { read_file(pipe); }), ErrorCode::kInvalidArgument);
 }
 
 TEST(File, AppendKeepsWholeLinesOnly) {

@@ -3,6 +3,18 @@
 #include <algorithm>
 
 namespace ringmax {
+namespace {
+
+// Capitals are no difference.
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
+}  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   // Three rows of the usual table: a swap looks two rows back.
@@ -26,12 +38,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string closest_name(std::string_view name,
                          const std::vector<std::string>& known) {
+  const std::string asked = lower(name);
   // A third of the letters may be wrong; more is another word.
   const std::size_t limit = std::max<std::size_t>(1, name.size() / 3);
   std::string best;
   std::size_t best_distance = limit + 1;
   for (const std::string& each : known) {
-    const std::size_t distance = edit_distance(name, each);
+    const std::size_t distance = edit_distance(asked, lower(each));
     if (distance < best_distance) {
       best_distance = distance;
       best = each;

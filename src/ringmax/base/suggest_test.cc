@@ -17,6 +17,8 @@ TEST(Suggest, NamesOnlyWhatCouldBeMeant) {
   const std::vector<std::string> known = {"steps", "learning_rate", "dtype"};
   EXPECT_EQ(closest_name("stpes", known), "steps");
   EXPECT_EQ(closest_name("learning_rat", known), "learning_rate");
+  EXPECT_EQ(closest_name("STEPS", known), "steps");
+  EXPECT_EQ(closest_name("Learning_Rat", known), "learning_rate");
   EXPECT_EQ(closest_name("foo", known), "");
   EXPECT_EQ(closest_name("", known), "");
 }

@@ -1,5 +1,7 @@
 #include "ringmax/base/utf8.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -41,6 +43,8 @@ struct LeadTable {
   }
 };
 constexpr LeadTable kTable;
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
 bool is_continuation(unsigned char byte) { return (byte & 0xC0) == 0x80; }
 
@@ -94,8 +98,35 @@ std::string replace_invalid_utf8(std::string_view text) {
     out += text.substr(0, valid);
     text.remove_prefix(valid);
     if (text.empty()) break;
-    out += "\xEF\xBF\xBD";
+    out += kReplacement;
     text.remove_prefix(1);
+  }
+  return out;
+}
+
+std::string printable(std::string_view text, Unprintable how) {
+  std::string out;
+  while (!text.empty()) {
+    const auto first = static_cast<unsigned char>(text[0]);
+    const std::size_t length =
+        std::max<std::size_t>(kTable.leads[first].length, 1);
+    const std::string_view one = text.substr(0, length);
+    const bool whole = check_utf8(one).valid_bytes == length;
+    // U+0080 to U+009F are control characters too.
+    const bool control =
+        (first < 0x20 && first != '\n' && first != '\t') || first == 0x7F ||
+        (first == 0xC2 && whole && static_cast<unsigned char>(one[1]) < 0xA0);
+    const std::size_t taken = whole ? length : 1;
+    if (whole && !control) {
+      out += one;
+    } else if (how == Unprintable::kReplace) {
+      out += kReplacement;
+    } else {
+      for (const char c : text.substr(0, taken)) {
+        out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      }
+    }
+    text.remove_prefix(taken);
   }
   return out;
 }

@@ -27,6 +27,11 @@ std::optional<std::size_t> find_invalid_utf8(std::string_view text);
 // The text with every byte that is not UTF-8 replaced by U+FFFD.
 std::string replace_invalid_utf8(std::string_view text);
 
+// The text as a terminal can safely show it. What is not UTF-8 and control
+// characters, newline and tab apart, become U+FFFD or an escape such as \x1b.
+enum class Unprintable { kReplace, kEscape };
+std::string printable(std::string_view text, Unprintable how);
+
 }  // namespace ringmax
 
 #endif  // RINGMAX_BASE_UTF8_H_

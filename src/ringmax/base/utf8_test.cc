@@ -100,5 +100,19 @@ TEST(Utf8, ReplacesWhatIsInvalid) {
   EXPECT_EQ(replace_invalid_utf8(""), "");
 }
 
+TEST(Utf8, PrintableTextHoldsNoControls) {
+  constexpr char kRaw[] =
+      "a\x1B[31m\x7F\0\r\n\t\xC3\xA9\xC2\x9B\xC2\xA0\xE2\x82";
+  const std::string_view raw(kRaw, sizeof(kRaw) - 1);
+  EXPECT_EQ(printable(raw, Unprintable::kEscape),
+            "a\\x1b[31m\\x7f\\x00\\x0d\n\t\xC3\xA9\\xc2\\x9b\xC2\xA0\\xe2"
+            "\\x82");
+  const std::string mark = "\xEF\xBF\xBD";
+  EXPECT_EQ(printable(raw, Unprintable::kReplace),
+            "a" + mark + "[31m" + mark + mark + mark + "\n\t\xC3\xA9" + mark +
+                "\xC2\xA0" + mark + mark);
+  EXPECT_EQ(printable("", Unprintable::kEscape), "");
+}
+
 }  // namespace
 }  // namespace ringmax

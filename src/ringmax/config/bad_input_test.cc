@@ -323,6 +323,12 @@ TEST(BadInput, Presets) {
             "valid is that, or any value with override_model_config=true");
 }
 
+TEST(BadInput, DataThatIsNoReadableFile) {
+  EXPECT_EQ(message_of({"dataset_type=text", "dataset_path=/dev/null"}),
+            "dataset_path=/dev/null: '/dev/null' is not a regular file; valid "
+            "are readable files of UTF-8 text");
+}
+
 TEST(BadInput, Words) {
   EXPECT_EQ(message_of({"steps"}),
             "command line: cannot read 'steps'; valid is FILE.yml or "

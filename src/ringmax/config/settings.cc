@@ -1,6 +1,7 @@
 #include "ringmax/config/settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <utility>
@@ -112,11 +113,16 @@ Applied apply(const OptionSet& set, std::span<const Assignment> assignments,
 void add_unknown_key(const Assignment& assignment,
                      const std::vector<std::string>& known,
                      Problems& problems) {
+  constexpr std::size_t kFew = 8;
   const std::string meant = closest_name(assignment.key, known);
-  problems.add("{}: unknown key '{}'{}", assignment.source.where,
-               assignment.key,
-               meant.empty() ? "; `ringmax config` lists the settings"
-                             : fmt::format("; did you mean '{}'?", meant));
+  std::string hint = "`ringmax config` lists the settings";
+  if (!meant.empty()) {
+    hint = fmt::format("did you mean '{}'?", meant);
+  } else if (known.size() <= kFew) {
+    hint = fmt::format("valid here: {}", fmt::join(known, ", "));
+  }
+  problems.add("{}: unknown key '{}'; {}", assignment.source.where,
+               assignment.key, hint);
 }
 
 Applied read_settings(const OptionSet& set, std::span<const std::string> args) {

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -316,6 +318,15 @@ TEST(Text, BadInputIsNamed) {
   message_of({.dataset_path = root}, ErrorCode::kNotFound);
   message_of({.dataset_path = root + "/*.txt"}, ErrorCode::kNotFound);
   message_of({.dataset_path = "/dev/null"}, ErrorCode::kInvalidArgument);
+  // A pipe is not waited for.
+  ASSERT_EQ(::mkfifo((root + "/pipe").c_str(), 0600), 0);
+  EXPECT_THAT(
+      message_of({.dataset_path = root + "/pipe"}, ErrorCode::kInvalidArgument),
+      HasSubstr("is not a regular file; valid are readable files"));
+  ASSERT_EQ(::symlink("loop", (root + "/loop").c_str()), 0);
+  EXPECT_THAT(
+      message_of({.dataset_path = root + "/loop"}, ErrorCode::kInvalidArgument),
+      HasSubstr("Too many levels of symbolic links"));
   EXPECT_THAT(message_of({.dataset_path = dir.write("empty", "")},
                          ErrorCode::kInvalidArgument),
               HasSubstr("empty"));

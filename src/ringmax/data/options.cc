@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "ringmax/base/error.h"
-#include "ringmax/base/file.h"
 #include "ringmax/data/text_dataset.h"
 
 namespace ringmax::data {
@@ -44,7 +43,7 @@ void validate(const DataOptions& options, Problems& problems) {
   try {
     const std::vector<std::string> files = resolve_dataset_path(path);
     for (const std::string& file : files) {
-      if (file_size(file) > 0) return;
+      if (text_file_size(path, file) > 0) return;
     }
     problems.add(
         "dataset_path={}: {}; valid is text of at least one byte", path,

@@ -20,13 +20,13 @@ namespace {
 
 constexpr std::uint64_t kOrderStream = 0x6f72646572;
 
-// Refuses devices and pipes before they are read.
-void check_regular_file(const std::string& path) {
-  try {
-    file_size(path);
-  } catch (const Error& error) {
-    fail(error.code(), "dataset_path: {}", error.message());
-  }
+// What the setting names cannot be used, for a reason of the file system.
+[[noreturn]] void refuse(const std::string& dataset_path, const Error& error) {
+  const ErrorCode code = error.code() == ErrorCode::kIo
+                             ? ErrorCode::kInvalidArgument
+                             : error.code();
+  fail(code, "dataset_path={}: {}; valid are readable files of UTF-8 text",
+       dataset_path, error.message());
 }
 
 // Checks a file in pieces, so that a big one needs no memory; returns its size.
@@ -45,7 +45,7 @@ std::int64_t check_text_file(const std::string& path) {
               static_cast<std::streamsize>(buffer.size() - carried));
     const auto got = static_cast<std::size_t>(file.gcount());
     if (file.bad()) {
-      fail(ErrorCode::kIo, "dataset_path: cannot read '{}'", path);
+      fail_invalid("dataset_path: cannot read '{}'", path);
     }
     const std::string_view text(buffer.data(), carried + got);
     const Utf8Check check = check_utf8(text);
@@ -261,8 +261,12 @@ std::vector<std::string> resolve_dataset_path(const std::string& dataset_path) {
   std::vector<std::string> files;
   for (const std::string& match : matches) {
     if (is_directory(match)) {
-      const std::vector<std::string> inside = list_files(match);
-      files.insert(files.end(), inside.begin(), inside.end());
+      try {
+        const std::vector<std::string> inside = list_files(match);
+        files.insert(files.end(), inside.begin(), inside.end());
+      } catch (const Error& error) {
+        refuse(dataset_path, error);
+      }
     } else {
       files.push_back(match);
     }
@@ -278,13 +282,22 @@ std::vector<std::string> resolve_dataset_path(const std::string& dataset_path) {
   return files;
 }
 
+std::int64_t text_file_size(const std::string& dataset_path,
+                            const std::string& file) {
+  try {
+    return file_size(file);
+  } catch (const Error& error) {
+    refuse(dataset_path, error);
+  }
+}
+
 std::unique_ptr<Dataset> open_text_dataset(const TextSettings& settings,
                                            BatchShape shape) {
   RINGMAX_CHECK(shape.sequence_length >= 1 && shape.global_batch >= 1);
   std::vector<Document> documents;
   std::int64_t at = 0;
   for (std::string& path : resolve_dataset_path(settings.dataset_path)) {
-    check_regular_file(path);
+    text_file_size(settings.dataset_path, path);  // is it a file at all?
     const std::int64_t bytes = check_text_file(path);
     if (bytes == 0) continue;
     documents.push_back({std::move(path), bytes, at});

@@ -38,6 +38,11 @@ struct TextSettings {
 // files in directories are left out. Throws kNotFound naming dataset_path.
 std::vector<std::string> resolve_dataset_path(const std::string& dataset_path);
 
+// Bytes of one of those files. Throws, naming the setting, when it is no
+// regular file or cannot be opened.
+std::int64_t text_file_size(const std::string& dataset_path,
+                            const std::string& file);
+
 // Opens and checks every file. Throws kNotFound when there is none and
 // kInvalidArgument, naming dataset_path, the file and the byte, when one is not
 // UTF-8 or all are empty. Empty files among others are left out.

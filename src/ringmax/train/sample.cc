@@ -6,6 +6,7 @@
 
 #include "ringmax/attention/options.h"
 #include "ringmax/base/philox.h"
+#include "ringmax/base/utf8.h"
 #include "ringmax/data/tokenizer.h"
 #include "ringmax/graph/control.h"
 #include "ringmax/graph/ops.h"
@@ -112,7 +113,10 @@ std::string sample_text(const pjrt::Client& client,
     if (id >= data::kPadId) break;
     ids.push_back(id);
   }
-  return data::decode(std::span<const std::int32_t>(ids).subspan(prompt));
+  // An untrained model writes any byte, a terminal's commands among them.
+  return printable(
+      data::decode(std::span<const std::int32_t>(ids).subspan(prompt)),
+      Unprintable::kReplace);
 }
 
 }  // namespace ringmax::train
