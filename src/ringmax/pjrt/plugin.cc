@@ -13,6 +13,7 @@
 #include "ringmax/base/installation.h"
 #include "ringmax/base/log.h"
 #include "ringmax/pjrt/api.h"
+#include "ringmax/pjrt/elf.h"
 
 namespace ringmax::pjrt {
 namespace {
@@ -43,6 +44,12 @@ void check_major_version(const PJRT_Api* table, const std::string& name) {
 
 // Opens the library and returns its table, before any check.
 const PJRT_Api* open_library(const std::string& path) {
+  if (is_cut_short(path)) {
+    fail_invalid(
+        "pjrt_plugin={}: the end of this library is missing, as of a copy that "
+        "broke off; install it again",
+        path);
+  }
   // Lazy binding: of the plugin's tens of thousands of symbols a run uses few.
   void* library = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) {
@@ -61,8 +68,9 @@ const PJRT_Api* open_library(const std::string& path) {
   }
   const PJRT_Api* table = get_api();
   if (table == nullptr) {
-    fail(ErrorCode::kPlugin, "pjrt_plugin={}: GetPjrtApi returned nothing",
-         path);
+    fail_invalid(
+        "pjrt_plugin={}: not a PJRT plugin: its GetPjrtApi returns nothing",
+        path);
   }
   return table;
 }
