@@ -265,9 +265,10 @@ std::string run_report_html(const std::string& metrics_jsonl,
 std::string write_run_report(const std::string& run_dir,
                              const RunSummary& summary) {
   std::string path = join_path(run_dir, kReportFile);
-  atomic_write(
-      path,
-      run_report_html(read_file(join_path(run_dir, "metrics.jsonl")), summary));
+  const std::string metrics = join_path(run_dir, "metrics.jsonl");
+  // Someone may have cleaned up during the run.
+  const std::string steps = path_exists(metrics) ? read_file(metrics) : "";
+  atomic_write(path, run_report_html(steps, summary));
   return path;
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "ringmax/base/file.h"
 #include "ringmax/base/testing/temp_dir.h"
 #include "ringmax/cli/testing/child.h"
 #include "ringmax/cli/testing/run.h"
@@ -18,6 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 class BadInputOfTrain : public ::testing::Test {
  protected:
@@ -43,7 +45,7 @@ class BadInputOfTrain : public ::testing::Test {
     const Result result = run(command);
     EXPECT_EQ(result.code, 2) << result.err;
     EXPECT_EQ(result.out, "");
-    EXPECT_THAT(result.err, HasSubstr("ringmax: "));
+    EXPECT_THAT(result.err, StartsWith("ringmax: "));
     EXPECT_THAT(result.err, Not(HasSubstr("problems")));
     EXPECT_EQ(files(), before) << "something was written";
     return result.err;
@@ -134,6 +136,15 @@ TEST_F(BadInputOfTrain, PluginThatIsNone) {
   EXPECT_THAT(refused({"pjrt_plugin=" + path}),
               AllOf(HasSubstr("pjrt_plugin="), HasSubstr("plugin.so"),
                     HasSubstr("not a loadable shared library")));
+}
+
+TEST_F(BadInputOfTrain, PluginWhoseEndIsMissing) {
+  const std::string whole = read_file(built_file("libringmax_old_plugin.so"));
+  const std::string path =
+      dir_.write("plugin.so", whole.substr(0, whole.size() / 4));
+  EXPECT_THAT(refused({"pjrt_plugin=" + path}),
+              AllOf(HasSubstr("pjrt_plugin="), HasSubstr("plugin.so"),
+                    HasSubstr("the end of this library is missing")));
 }
 
 TEST_F(BadInputOfTrain, PluginOfAnotherMajorVersion) {

@@ -10,7 +10,7 @@ constexpr Command kCommands[] = {
     {"attention", "runs one attention case from a file into a file",
      run_attention},
     {"plan", "draws mask, layout, ring steps and work per device", run_plan},
-    {"bench", "measures the training step", run_bench},
+    {"bench", "measures attention or the training step", run_bench},
     {"config", "prints every setting with its value and where it came from",
      run_config},
     {"doctor", "says what of RingMax works on this machine", run_doctor},

@@ -21,6 +21,13 @@ int run_config(Args args) {
         ""}},
       args);
   if (arguments.helped) return 0;
+  const bool built_in =
+      arguments.has("--defaults") || arguments.has("--reference");
+  if (built_in && (arguments.flags.size() > 1 || !arguments.settings.empty())) {
+    fail_invalid(
+        "config: --defaults and --reference print what is built in; each goes "
+        "with no setting and no other option");
+  }
   std::string text;
   if (arguments.has("--defaults")) {
     text = config::defaults_yaml();

@@ -2,8 +2,10 @@
 #include <vector>
 
 #include "ringmax/cli/commands.h"
+#include "ringmax/cli/process.h"
 
 int main(int argc, char** argv) {
+  ringmax::cli::prepare_process();
   // argc is 0 when a program starts us with no name at all.
   const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   return ringmax::cli::run_cli(args);

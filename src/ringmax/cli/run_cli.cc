@@ -7,6 +7,7 @@
 
 #include "ringmax/base/error.h"
 #include "ringmax/base/suggest.h"
+#include "ringmax/base/utf8.h"
 #include "ringmax/cli/commands.h"
 
 namespace ringmax::cli {
@@ -55,20 +56,28 @@ int dispatch(Args args) {
 }  // namespace
 
 int run_cli(Args args) {
+  const auto say = [](std::string_view message) {
+    // A message quotes what it was given, which may be any bytes.
+    std::fputs(
+        fmt::format("ringmax: {}\n", printable(message, Unprintable::kEscape))
+            .c_str(),
+        stderr);
+  };
   int code = 1;
   try {
     code = dispatch(args);
   } catch (const Error& error) {
-    std::fputs(fmt::format("ringmax: {}\n", error.message()).c_str(), stderr);
+    say(error.message());
     code = exit_code_for(error.code());
   } catch (const std::bad_alloc&) {
-    std::fputs("ringmax: this process is out of memory\n", stderr);
+    say("this process is out of memory");
   } catch (const std::exception& error) {
-    std::fputs(fmt::format("ringmax: {}\n", error.what()).c_str(), stderr);
+    say(error.what());
   }
-  // A full disk behind standard output is an error, not a result.
-  if (std::fflush(stdout) != 0 && code == 0) {
-    std::fputs("ringmax: standard output cannot be written\n", stderr);
+  // A full disk behind standard output is an error, not a result. What was
+  // written before the end shows in the stream's state only.
+  if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code == 0) {
+    say("standard output cannot be written");
     code = 1;
   }
   return code;

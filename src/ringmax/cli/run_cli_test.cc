@@ -1,10 +1,15 @@
 // The outside contract of the binary: exit codes, and what goes where.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
 
 #include "ringmax/base/error.h"
+#include "ringmax/base/file.h"
 #include "ringmax/base/testing/temp_dir.h"
 #include "ringmax/cli/arguments.h"
+#include "ringmax/cli/testing/child.h"
 #include "ringmax/cli/testing/run.h"
 
 namespace ringmax::cli {
@@ -63,9 +68,45 @@ TEST(Cli, ConfigPrintsOrRefuses) {
   EXPECT_EQ(bad.err,
             "ringmax: command line: unknown key 'stpes'; did you mean "
             "'steps'?\n");
+  for (const char* word : {"steps=1", "--json", "--reference"}) {
+    EXPECT_EQ(run({"config", "--defaults", word}).err,
+              "ringmax: config: --defaults and --reference print what is built "
+              "in; each goes with no setting and no other option\n");
+  }
+  EXPECT_EQ(run({"doctor", "steps=1"}).err,
+            "ringmax: command line: unknown key 'steps'; valid here: "
+            "pjrt_plugin\n");
   EXPECT_EQ(run({"config", "--jsn"}).err,
             "ringmax: config: there is no option --jsn, did you mean --json?; "
             "usage: ringmax config [FILE.yml ...] key=value ... [OPTIONS]\n");
+}
+
+TEST(Cli, MessagesHoldNoControlCharacters) {
+  EXPECT_EQ(run({"config", "x\x1B[31m\xFF=1"}).err,
+            "ringmax: command line: cannot read 'x\\x1b[31m\\xff=1'; valid is "
+            "key=value, the key a setting's name\n");
+}
+
+// `words` of a shell after the binary; returns its exit code.
+int in_shell(const std::string& words) {
+  const std::string line = "'" + built_file("ringmax") + "' " + words;
+  const int status = std::system(line.c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Cli, OutputThatCannotBeWrittenIsAnError) {
+  const TempDir dir;
+  const std::string err = dir.path() + "/err";
+  // More and less than the stream's buffer.
+  for (const char* words : {"config", "--version"}) {
+    for (const char* into : {" >/dev/full", " >&-"}) {
+      EXPECT_EQ(in_shell(words + std::string(into) + " 2>" + err), 1)
+          << words << into;
+      EXPECT_EQ(read_file(err), "ringmax: standard output cannot be written\n");
+    }
+  }
+  EXPECT_EQ(in_shell("config <&- >" + err + " 2>&-"), 0);
+  EXPECT_THAT(read_file(err), StartsWith("Model\n"));
 }
 
 TEST(Cli, TrainRefusesADirectoryOfSomethingElse) {

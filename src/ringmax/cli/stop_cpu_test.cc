@@ -1,13 +1,16 @@
-// Signals to a training run: the first ends it after the step in hand with all
-// that a finished run leaves, the second ends it at once.
+// Training runs that end before their last step. The first signal, or a reader
+// of the output who leaves, ends a run after the step in hand with all that a
+// finished run leaves; stop_signals_test.cc has the signal after it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "ringmax/base/file.h"
 #include "ringmax/base/safetensors.h"
@@ -72,20 +75,28 @@ TEST_P(StopBySignal, FinishesTheStepAndWritesAll) {
   EXPECT_TRUE(weights.contains("model.embed_tokens.weight"));
 }
 
-TEST_P(StopBySignal, TheSecondEndsItAtOnce) {
+// timeout(1) signals the process and its group, so that both arrive at once.
+TEST_P(StopBySignal, TwoAtOnceAreOne) {
   const TempDir dir;
-  const std::string run = dir.path() + "/run";
-  // Steps of some tenths of a second: both signals arrive within one.
-  Child child(train_command(dir, "2048"));
-  ASSERT_TRUE(child.wait_for("step 1/")) << child.output();
+  Child child(train_command(dir, "128"));
+  ASSERT_TRUE(child.wait_for("step 3/")) << child.output();
+  for (int i = 0; i < 2; ++i) {
+    child.signal(GetParam());
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(child.wait(), 0) << child.output();
+  EXPECT_TRUE(path_exists(dir.path() + "/run/report.html"));
+}
+
+TEST_P(StopBySignal, BeforeTheFirstStepItEndsAtOnceAndNothingIsWritten) {
+  const TempDir dir;
+  std::vector<std::string> command = train_command(dir, "128");
+  command.push_back("executable_cache_dir=off");
+  Child child(command);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // compiling
   child.signal(GetParam());
-  // The other kind counts as the second too, even when both are pending at once
-  // and the kernel chooses which is taken first.
-  child.signal(GetParam() == SIGINT ? SIGTERM : SIGINT);
-  EXPECT_THAT(child.wait(), ::testing::AnyOf(-SIGINT, -SIGTERM));
-  const std::vector<int> steps = steps_of(run);
-  EXPECT_EQ(steps.back(), static_cast<int>(steps.size()));
-  EXPECT_THAT(names_in(run), UnorderedElementsAre("metrics.jsonl"));
+  EXPECT_EQ(child.wait(), -GetParam()) << child.output();
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, StopBySignal,
@@ -94,6 +105,80 @@ INSTANTIATE_TEST_SUITE_P(Signals, StopBySignal,
                            return std::string(info.param == SIGINT ? "SigInt"
                                                                    : "SigTerm");
                          });
+
+TEST(Stop, AtAnyMomentLeavesWholeFiles) {
+  const TempDir dir;
+  const std::string run = dir.path() + "/run";
+  Child child(train_command(dir, "128"));
+  ASSERT_TRUE(child.wait_for("step 3/")) << child.output();
+  child.signal(SIGKILL);
+  EXPECT_EQ(child.wait(), -SIGKILL);
+  EXPECT_EQ(steps_of(run).back(), static_cast<int>(steps_of(run).size()));
+  EXPECT_THAT(names_in(run), UnorderedElementsAre("metrics.jsonl"));
+}
+
+TEST(Stop, WhenNobodyReadsAnyMoreTheParametersAreKept) {
+  const TempDir dir;
+  const std::string run = dir.path() + "/run";
+  Child child(train_command(dir, "128"));
+  ASSERT_TRUE(child.wait_for("step 3/")) << child.output();
+  child.stop_reading();
+  EXPECT_EQ(child.wait(), 1);
+  EXPECT_EQ(steps_of(run).back(), static_cast<int>(steps_of(run).size()));
+  EXPECT_TRUE(SafetensorsFile(run + "/model.safetensors")
+                  .contains("model.embed_tokens.weight"));
+}
+
+TEST(Stop, ADirectoryThatWasTakenAwayIsMadeAgain) {
+  const TempDir dir;
+  const std::string run = dir.path() + "/run";
+  Child child(train_command(dir, "128"));
+  ASSERT_TRUE(child.wait_for("step 3/")) << child.output();
+  std::filesystem::remove_all(run);
+  child.signal(SIGINT);
+  EXPECT_EQ(child.wait(), 0) << child.output();
+  EXPECT_TRUE(path_exists(run + "/model.safetensors"));
+}
+
+TEST(Stop, WhatCannotBeWrittenAnyMoreIsNoFaultOfTheCommand) {
+  const TempDir dir;
+  const std::string run = dir.path() + "/run";
+  Child child(train_command(dir, "128"));
+  ASSERT_TRUE(child.wait_for("step 3/")) << child.output();
+  std::filesystem::remove_all(run);
+  dir.write("run", "a file");
+  child.signal(SIGINT);
+  EXPECT_EQ(child.wait(), 1) << child.output();
+  EXPECT_THAT(child.output(), HasSubstr(run));
+}
+
+TEST(Stop, ASecondRunInTheSameDirectoryIsRefused) {
+  const TempDir dir;
+  const std::string run = dir.path() + "/run";
+  Child child(train_command(dir, "128"));
+  ASSERT_TRUE(child.wait_for("step 3/")) << child.output();
+  Child second(train_command(dir, "128"));
+  EXPECT_EQ(second.wait(), 2);
+  EXPECT_THAT(second.output(), HasSubstr("another run is writing into " + run));
+  child.signal(SIGINT);
+  EXPECT_EQ(child.wait(), 0) << child.output();
+  EXPECT_EQ(steps_of(run).back(), static_cast<int>(steps_of(run).size()));
+}
+
+// The first step's loss is fine, the parameters after it are not.
+TEST(Stop, GradientsThatAreNotFiniteEndItWithoutParameters) {
+  const TempDir dir;
+  std::vector<std::string> command = train_command(dir, "128");
+  command.push_back("learning_rate=1e30");
+  command.push_back("learning_rate_schedule_steps=4");
+  command.push_back("steps=2");
+  Child child(command);
+  EXPECT_EQ(child.wait(), 1) << child.output();
+  EXPECT_THAT(child.output(), HasSubstr("grad_norm nan"));
+  EXPECT_THAT(child.output(), HasSubstr("the gradient's norm nan; stopped"));
+  EXPECT_THAT(names_in(dir.path() + "/run"),
+              UnorderedElementsAre("metrics.jsonl"));
+}
 
 }  // namespace
 }  // namespace ringmax::cli

@@ -1,8 +1,7 @@
 // `ringmax train`: trains, and ends cleanly on SIGINT and SIGTERM.
 #include <fmt/format.h>
 
-#include <atomic>
-#include <csignal>
+#include <cerrno>
 #include <cstdio>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "ringmax/base/problems.h"
 #include "ringmax/cli/arguments.h"
 #include "ringmax/cli/commands.h"
+#include "ringmax/cli/stop_signals.h"
 #include "ringmax/config/config.h"
 #include "ringmax/model/cost.h"
 #include "ringmax/train/devices.h"
@@ -20,14 +20,13 @@
 namespace ringmax::cli {
 namespace {
 
-std::atomic<bool> g_stop = false;
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-void on_signal(int signal) {
-  if (!g_stop.exchange(true)) return;
-  // The second signal, of either kind, ends the process at once.
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);
+void print_step_line(const std::string& line) {
+  const bool printed =
+      std::printf("%s\n", line.c_str()) >= 0 && std::fflush(stdout) == 0;
+  if (printed || errno != EPIPE || stop_asked()) return;
+  // `| head` has seen enough. Other faults, such as a full disk, pass by.
+  log_warning("nobody reads standard output any more; stopping");
+  ask_to_stop();
 }
 
 // What the report says beside the curves.
@@ -68,16 +67,8 @@ int run_train(Args args) {
   Problems problems;
   train::check_run_directory(config.run_directory, problems);
   problems.throw_if_any();
-  for (const std::string& note : config.notes) log_info("note: {}", note);
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
   const train::TrainResult result = train::run_training(
-      config,
-      [](const std::string& line) {
-        std::printf("%s\n", line.c_str());
-        std::fflush(stdout);
-      },
-      [] { return g_stop.load(); });
+      config, {catch_stop_signals, print_step_line, stop_asked});
   if (result.steps_done < config.train.steps) {
     log_info("stopped after step {} of {}", result.steps_done,
              config.train.steps);

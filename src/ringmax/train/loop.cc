@@ -29,6 +29,11 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// Nobody should read "-nan".
+double without_sign_of_nan(double value) {
+  return std::isnan(value) ? std::abs(value) : value;
+}
+
 std::vector<HostArray> download_parameters(const config::Config& config,
                                            const State& state) {
   const auto infos = model::parameters(config.model, config.device_mesh);
@@ -45,6 +50,8 @@ std::string save_parameters(const config::Config& config,
   for (auto& [name, array] : model::to_hugging_face(weights, config.model)) {
     tensors.push_back(tensor_source(name, std::move(array)));
   }
+  // A run of days does not lose its parameters with its directory.
+  make_directories(config.run_directory);
   atomic_write(join_path(config.run_directory, "config.json"),
                model::hugging_face_config(config.model));
   const std::string path = join_path(config.run_directory, "model.safetensors");
@@ -52,27 +59,10 @@ std::string save_parameters(const config::Config& config,
   return path;
 }
 
-}  // namespace
-
-TrainResult run_training(
-    const config::Config& config,
-    const std::function<void(const std::string&)>& print_line,
-    const std::function<bool()>& stop) {
-  check_host_memory(config);
-  const std::shared_ptr<const data::Dataset> dataset = make_dataset(config);
-  const Session session = make_session(config);
-  log_info("{}: {:.1f}M parameters, {} ({}), {}; {} in {:.2f} s",
-           config.model.model_name,
-           static_cast<double>(model::parameter_count(config.model)) / 1e6,
-           config.device_mesh.to_string(), session.client->platform_name(),
-           dataset->describe(),
-           session.from_cache ? "loaded from the executable cache" : "compiled",
-           session.compile_s);
-  log_info("attention: {}", config.plan.summary);
-  for (const std::string& why : config.plan.refused) {
-    log_info("attention, why not {}", why);
-  }
-  make_run_directory(config.run_directory);
+// Everything from the first file on.
+TrainResult train(const config::Config& config,
+                  const std::shared_ptr<const data::Dataset>& dataset,
+                  const Session& session, const TrainHooks& hooks) {
   MetricsWriter metrics(config.run_directory, 0);
 
   State state = session.init->run({});
@@ -89,8 +79,8 @@ TrainResult run_training(
         run_step(session, config, state, batches.next(), step);
     StepMetrics m;
     m.step = step + 1;
-    m.loss = out.loss;
-    m.grad_norm = out.grad_norm;
+    m.loss = without_sign_of_nan(out.loss);
+    m.grad_norm = without_sign_of_nan(out.grad_norm);
     m.learning_rate = learning_rate_at(step, config.train);
     m.step_time_s = seconds_since(start);
     m.tokens_per_s =
@@ -99,19 +89,20 @@ TrainResult run_training(
     m.total_weights = out.total_weights;
     m.max_logits = out.max_logits;
     metrics.write(m);
-    print_line(format_step_line(m, config.train.steps, config.device_count,
-                                std::nullopt));
-    if (!std::isfinite(m.loss)) {
+    hooks.print_line(format_step_line(m, config.train.steps,
+                                      config.device_count, std::nullopt));
+    // A norm that is not finite has spoilt the parameters already.
+    if (!std::isfinite(m.loss) || !std::isfinite(m.grad_norm)) {
       fail(ErrorCode::kInternal,
-           "step {}: the loss is {}; stopped, no parameters written. Try a "
-           "lower learning_rate (now {:g}) or gradient_clipping_threshold "
-           "(now {:g})",
-           m.step, m.loss, config.train.learning_rate,
+           "step {}: the loss is {} and the gradient's norm {}; stopped, no "
+           "parameters written. Try a lower learning_rate (now {:g}) or "
+           "gradient_clipping_threshold (now {:g})",
+           m.step, m.loss, m.grad_norm, config.train.learning_rate,
            config.train.gradient_clipping_threshold);
     }
     result.steps_done = m.step;
     result.last_loss = m.loss;
-    if (stop()) break;
+    if (hooks.stop()) break;
   }
   const std::vector<HostArray> weights = download_parameters(config, state);
   result.parameters_path = save_parameters(config, weights);
@@ -127,6 +118,35 @@ TrainResult run_training(
                     config.model, weights, sample);
   }
   return result;
+}
+
+}  // namespace
+
+TrainResult run_training(const config::Config& config,
+                         const TrainHooks& hooks) {
+  check_host_memory(config);
+  const std::shared_ptr<const data::Dataset> dataset = make_dataset(config);
+  const Session session = make_session(config);
+  for (const std::string& note : config.notes) log_info("note: {}", note);
+  log_info("{}: {:.1f}M parameters, {} ({}), {}; {} in {:.2f} s",
+           config.model.model_name,
+           static_cast<double>(model::parameter_count(config.model)) / 1e6,
+           config.device_mesh.to_string(), session.client->platform_name(),
+           dataset->describe(),
+           session.from_cache ? "loaded from the executable cache" : "compiled",
+           session.compile_s);
+  log_info("attention: {}", config.plan.summary);
+  for (const std::string& why : config.plan.refused) {
+    log_info("attention, why not {}", why);
+  }
+  const DirectoryLock lock = make_run_directory(config.run_directory);
+  hooks.begins();
+  try {
+    return train(config, dataset, session, hooks);
+  } catch (const Error& error) {
+    if (exit_code_for(error.code()) != 2) throw;
+    throw Error(ErrorCode::kIo, error.message());
+  }
 }
 
 }  // namespace ringmax::train

@@ -18,13 +18,18 @@ struct TrainResult {
   std::string sample;
 };
 
-// Trains from step 0. Calls `print_line` with each step's line. Writes
-// metrics.jsonl as it goes and, at the end or at a clean stop, the parameters
-// with Hugging Face names. `stop` is asked after each step.
-TrainResult run_training(
-    const config::Config& config,
-    const std::function<void(const std::string&)>& print_line,
-    const std::function<bool()>& stop);
+struct TrainHooks {
+  // Once, when all is compiled and the first step is next. Until then nothing
+  // is written, so that the process may end at any moment.
+  std::function<void()> begins;
+  std::function<void(const std::string&)> print_line;  // each step's line
+  std::function<bool()> stop;                          // asked after each step
+};
+
+// Trains from step 0. Writes metrics.jsonl as it goes and, at the end or at a
+// clean stop, the parameters with Hugging Face names. Errors whose exit code is
+// 2 come before anything is written, all later ones are kIo or kInternal.
+TrainResult run_training(const config::Config& config, const TrainHooks& hooks);
 
 }  // namespace ringmax::train
 

@@ -1,5 +1,6 @@
 #include "ringmax/train/options.h"
 
+#include <fmt/format.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -19,6 +20,13 @@ namespace {
 bool can_write(const fs::path& parent) {
   std::string probe = (parent / ".ringmax-XXXXXX").string();
   return mkdtemp(probe.data()) != nullptr && rmdir(probe.c_str()) == 0;
+}
+
+std::string in_use(const std::string& directory) {
+  return fmt::format(
+      "base_output_directory/run_name: another run is writing into {}; choose "
+      "another run_name, or wait for its end",
+      directory);
 }
 
 }  // namespace
@@ -111,11 +119,20 @@ void check_run_directory(const std::string& directory, Problems& problems) {
           "base_output_directory/run_name: {} holds something else than a run "
           "(no metrics.jsonl); choose another run_name, or empty it",
           directory);
+    } else if (!DirectoryLock(directory).held()) {
+      problems.add("{}", in_use(directory));
     }
     return;
   }
   // Not there yet: the nearest directory above must let us make it.
   fs::path parent = fs::absolute(path, error).parent_path();
+  if (error) {
+    problems.add(
+        "base_output_directory: {} is meant from the current directory, which "
+        "is gone: {}",
+        directory, error.message());
+    return;
+  }
   while (!fs::exists(fs::symlink_status(parent, error)) &&
          parent != parent.root_path()) {
     parent = parent.parent_path();
@@ -131,7 +148,7 @@ void check_run_directory(const std::string& directory, Problems& problems) {
   }
 }
 
-void make_run_directory(const std::string& directory) {
+DirectoryLock make_run_directory(const std::string& directory) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) {
@@ -139,6 +156,11 @@ void make_run_directory(const std::string& directory) {
          "base_output_directory/run_name: {} cannot be made: {}", directory,
          error.message());
   }
+  DirectoryLock lock(directory);
+  if (!lock.held()) {
+    throw Error(ErrorCode::kFailedPrecondition, in_use(directory));
+  }
+  return lock;
 }
 
 }  // namespace ringmax::train

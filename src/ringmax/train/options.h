@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "ringmax/base/directory_lock.h"
 #include "ringmax/base/option.h"
 #include "ringmax/base/problems.h"
 
@@ -47,11 +48,13 @@ std::string run_directory(const TrainOptions& options,
                           const std::string& model_name);
 
 // Refuses a run directory that cannot be written, or that holds something
-// else than a run (anything, but no metrics.jsonl). Leaves nothing written.
+// else than a run (anything, but no metrics.jsonl), or that another run is
+// writing into. Leaves nothing written.
 void check_run_directory(const std::string& directory, Problems& problems);
-// Makes it, with the directories above. Throws kFailedPrecondition with the
-// system's reason; nothing should have been started or written before.
-void make_run_directory(const std::string& directory);
+// Makes it, with the directories above, and takes it for this run while the
+// lock lives. Throws kFailedPrecondition with the system's reason or when
+// another run has it; nothing should have been started or written before.
+DirectoryLock make_run_directory(const std::string& directory);
 
 }  // namespace ringmax::train
 

@@ -82,6 +82,27 @@ TEST(RunDirectory, WhatEvenRootCannotWriteIsRefused) {
                           "/proc/nonexistent cannot be made"));
 }
 
+TEST(RunDirectory, TwoRunsDoNotShareIt) {
+  const TempDir dir;
+  dir.write("run/metrics.jsonl", "");
+  const std::string run = dir.path() + "/run";
+  const std::string refusal =
+      "base_output_directory/run_name: another run is writing into " + run +
+      "; choose another run_name, or wait for its end";
+  {
+    const DirectoryLock lock = make_run_directory(run);
+    EXPECT_THAT(problems_of(run), ElementsAre(refusal));
+    try {
+      make_run_directory(run);
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(exit_code_for(error.code()), 2);
+      EXPECT_EQ(error.message(), refusal);
+    }
+  }
+  EXPECT_THAT(problems_of(run), IsEmpty());
+}
+
 TEST(RunDirectory, MakingItSaysWhyItCannot) {
   const TempDir dir;
   make_run_directory(dir.path() + "/a/b");

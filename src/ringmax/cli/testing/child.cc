@@ -46,10 +46,16 @@ Child::~Child() {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
-  ::close(pipe_);
+  stop_reading();
+}
+
+void Child::stop_reading() {
+  if (pipe_ >= 0) ::close(pipe_);
+  pipe_ = -1;
 }
 
 bool Child::read_more() {
+  if (pipe_ < 0) return false;
   char buffer[4096];
   ssize_t count = 0;
   do {

@@ -24,6 +24,8 @@ class Child {
   // the end of the first line that holds `text`; false when it ends before.
   bool wait_for(const std::string& text);
   void signal(int number) const;
+  // Closes our end of the pipe: what it writes from now on has no reader.
+  void stop_reading();
   // Waits for its end: the exit code, or minus the signal that ended it.
   int wait();
   // All that was read so far; after wait(), all there is.
