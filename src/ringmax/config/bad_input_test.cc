@@ -323,6 +323,12 @@ TEST(BadInput, Presets) {
             "valid is that, or any value with override_model_config=true");
 }
 
+TEST(BadInput, SequenceLongerThanPositionsReach) {
+  EXPECT_EQ(message_of({"max_target_length=1073741824"}),
+            "command line: max_target_length=1073741824: valid is a whole "
+            "number from 2 to 1073741823");
+}
+
 TEST(BadInput, DataThatIsNoReadableFile) {
   EXPECT_EQ(message_of({"dataset_type=text", "dataset_path=/dev/null"}),
             "dataset_path=/dev/null: '/dev/null' is not a regular file; valid "

@@ -20,8 +20,9 @@ void declare_options(OptionSet& set, DataOptions& options) {
   set.number("per_device_batch_size", &options.per_device_batch_size,
              "sequences of the global batch per device; may be a fraction",
              {.min = 0, .max = 1 << 20, .above_min = true});
+  // Positions stay below 2^30 in attention.
   set.integer("max_target_length", &options.max_target_length,
-              "tokens of a sequence", {.min = 2, .max = 2147483647});
+              "tokens of a sequence", {.min = 2, .max = (1 << 30) - 1});
   set.flag("packing", &options.packing,
            "put several documents into one sequence; text only");
   set.flag("enable_data_shuffling", &options.enable_data_shuffling,

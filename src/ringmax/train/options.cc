@@ -124,6 +124,13 @@ void check_run_directory(const std::string& directory, Problems& problems) {
     }
     return;
   }
+  // A name too long, a loop of links, a directory that may not be entered.
+  if (error && error != std::errc::no_such_file_or_directory &&
+      error != std::errc::not_a_directory) {
+    problems.add("base_output_directory/run_name: {} cannot be made: {}",
+                 directory, error.message());
+    return;
+  }
   // Not there yet: the nearest directory above must let us make it.
   fs::path parent = fs::absolute(path, error).parent_path();
   if (error) {

@@ -82,6 +82,16 @@ TEST(RunDirectory, WhatEvenRootCannotWriteIsRefused) {
                           "/proc/nonexistent cannot be made"));
 }
 
+TEST(RunDirectory, NamesThatNoFileSystemTakesAreRefused) {
+  const TempDir dir;
+  EXPECT_THAT(problems_of(dir.path() + "/out/" + std::string(300, 'x')),
+              ElementsAre(HasSubstr("cannot be made: File name too long")));
+  std::filesystem::create_symlink("loop", dir.path() + "/loop");
+  EXPECT_THAT(problems_of(dir.path() + "/loop/run"),
+              ElementsAre(HasSubstr("cannot be made: Too many levels")));
+  EXPECT_FALSE(std::filesystem::exists(dir.path() + "/out"));
+}
+
 TEST(RunDirectory, TwoRunsDoNotShareIt) {
   const TempDir dir;
   dir.write("run/metrics.jsonl", "");
