@@ -1,6 +1,7 @@
 #include "ringmax/train/options.h"
 
 #include <fmt/format.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -123,6 +124,12 @@ void check_run_directory(const std::string& directory, Problems& problems) {
       problems.add("{}", in_use(directory));
     }
     return;
+  }
+  // The system does not look at names below a directory that is not there.
+  for (const fs::path& part : path) {
+    if (part.native().size() > NAME_MAX) {
+      error = std::make_error_code(std::errc::filename_too_long);
+    }
   }
   // A name too long, a loop of links, a directory that may not be entered.
   if (error && error != std::errc::no_such_file_or_directory &&
