@@ -25,8 +25,8 @@ struct RunSummary {
 std::string run_report_html(const std::string& metrics_jsonl,
                             const RunSummary& summary);
 
-// Reads RUN_DIR/metrics.jsonl, writes RUN_DIR/report.html (atomically) and
-// returns its path.
+// Reads RUN_DIR/metrics.jsonl (none is a page without steps), writes
+// RUN_DIR/report.html (atomically) and returns its path.
 std::string write_run_report(const std::string& run_dir,
                              const RunSummary& summary);
 
