@@ -10,6 +10,7 @@
 
 #include "ringmax/attention/ring_schedule.h"
 #include "ringmax/base/error.h"
+#include "ringmax/mesh/device_order.h"
 
 namespace ringmax::attention {
 namespace {
@@ -338,6 +339,17 @@ std::string time_text(double seconds) {
 }
 
 }  // namespace
+
+double neighbour_links(const hw::Target& target, const mesh::Mesh& mesh,
+                       std::string_view axis) {
+  if (target.platform == "cpu" || target.devices() != mesh.device_count()) {
+    return 1;
+  }
+  const std::vector<int> order = mesh::device_order(target.topology, mesh);
+  const mesh::RingHops hops =
+      mesh::ring_hops(target.topology, mesh, order, axis);
+  return std::max(1.0, static_cast<double>(hops.max));
+}
 
 StrategyEstimate estimate_strategy(Strategy strategy, const CostCase& asked,
                                    const hw::Target& target) {

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ringmax/attention/layout.h"
@@ -26,6 +27,7 @@
 #include "ringmax/attention/strategy.h"
 #include "ringmax/base/dtype.h"
 #include "ringmax/hw/target.h"
+#include "ringmax/mesh/mesh.h"
 
 namespace ringmax::attention {
 
@@ -76,6 +78,12 @@ struct StrategyChoice {
   // One line a strategy: estimate or reason, the choice marked.
   std::string to_string() const;
 };
+
+// For CostCase: links from a device to the next along a mesh axis in the order
+// that the mesh takes on the target's topology, where both have as many
+// devices; 1 otherwise.
+double neighbour_links(const hw::Target& target, const mesh::Mesh& mesh,
+                       std::string_view axis);
 
 // `strategy` is not kAuto.
 StrategyEstimate estimate_strategy(Strategy strategy, const CostCase& c,

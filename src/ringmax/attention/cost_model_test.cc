@@ -55,6 +55,33 @@ TEST(CostModel, OneDeviceIsSingle) {
   EXPECT_THAT(choice.to_string(), HasSubstr("* single"));
 }
 
+// On eight chips a cube's Gray code makes neighbours of neighbours; a mesh of
+// another size than the machine says nothing.
+TEST(CostModel, KnowsTheLinksBetweenNeighbours) {
+  const hw::Target target = hw::tpu_target("v5p-16");
+  const auto links = [&](const mesh::Mesh& mesh) {
+    return neighbour_links(target, mesh, "context");
+  };
+  EXPECT_EQ(links(mesh::make_mesh({{"context", 8}})), 1);
+  EXPECT_EQ(links(mesh::make_mesh({{"data", 2}, {"context", 4}})), 1);
+  EXPECT_EQ(links(mesh::make_mesh({{"context", 4}})), 1);
+  EXPECT_EQ(neighbour_links(hw::cpu_target(8),
+                            mesh::make_mesh({{"context", 8}}), "context"),
+            1);
+  // A row of an open grid has no way round: home is as far as its length.
+  const hw::Target row = hw::tpu_target("v5e-8");
+  const mesh::Mesh eight = mesh::make_mesh({{"data", 2}, {"context", 4}});
+  const double open = neighbour_links(row, eight, "context");
+  EXPECT_GE(open, 1);
+  CostCase c = long_context();
+  c.devices = 4;
+  c.neighbour_links = 1;
+  const double near = estimate_strategy(Strategy::kRing, c, row).transfer_s;
+  c.neighbour_links = 3;
+  const double far = estimate_strategy(Strategy::kRing, c, row).transfer_s;
+  EXPECT_GT(far, 2.5 * near);
+}
+
 TEST(CostModel, CountsBytesAndBlocks) {
   CostCase c = long_context();
   c.mask = Mask::full();

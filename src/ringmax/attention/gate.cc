@@ -307,6 +307,10 @@ CostCase cost_case(const AttendShapes& s, const AttendSettings& settings,
       plan.sequence_axes.size() > 1 ? mesh.size(plan.sequence_axes.back()) : 1;
   c.bidirectional = settings.bidirectional;
   c.blocks = {settings.blocks.block_q, settings.blocks.block_kv};
+  if (!plan.sequence_axes.empty()) {
+    c.neighbour_links =
+        neighbour_links(settings.target, mesh, plan.sequence_axes.front());
+  }
   return c;
 }
 

@@ -30,5 +30,40 @@ TEST(TrainStep, HasNoArrayOfTokensByVocabulary) {
   EXPECT_NE(text.find("3x40x868xf32"), std::string::npos);
 }
 
+// A window of 4,096 in 65,536 tokens over 8 devices. A layer is in the text
+// twice, once forward and once backward; its keys and values are two sends, and
+// so are their gradients.
+TEST(TrainStep, AWindowIsSentToNeighboursOnly) {
+  model::ModelOptions model = model::small_options();
+  model.attention_type = model::AttentionType::kLocalSliding;
+  model.sliding_window_size = 4096;
+  const attention::AttentionOptions attention;
+  const TrainOptions options;
+  const mesh::Mesh mesh = mesh::make_mesh({{"context", 8}});
+  const auto sends = [&](attention::LayoutKind layout,
+                         model::RematPolicy remat) {
+    model.remat_policy = remat;
+    StepSettings settings{model, attention, options, mesh, 1, 65536};
+    settings.plan.strategy = attention::ContextStrategy::kRing;
+    settings.plan.layout = layout;
+    settings.target = hw::cpu_target(8);
+    const std::string text = graph::print_stablehlo(*step_program(settings));
+    int count = 0;
+    for (std::size_t at = 0; (at = text.find("stablehlo.collective_permute",
+                                             at)) != std::string::npos;
+         ++at) {
+      ++count;
+    }
+    return count;
+  };
+  using attention::LayoutKind;
+  using model::RematPolicy;
+  EXPECT_EQ(sends(LayoutKind::kContiguous, RematPolicy::kNone), 2 + 2 + 2);
+  // Nothing is kept: the forward pass once more.
+  EXPECT_EQ(sends(LayoutKind::kContiguous, RematPolicy::kFull), 2 + 2 + 2 + 2);
+  // From the neighbours to both sides.
+  EXPECT_EQ(sends(LayoutKind::kZigzag, RematPolicy::kNone), 2 * (2 + 2 + 2));
+}
+
 }  // namespace
 }  // namespace ringmax::train
