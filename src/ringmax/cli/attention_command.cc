@@ -13,6 +13,7 @@
 #include "ringmax/cli/attention_case.h"
 #include "ringmax/cli/case_settings.h"
 #include "ringmax/cli/commands.h"
+#include "ringmax/cli/output_path.h"
 
 namespace ringmax::cli {
 namespace {
@@ -63,9 +64,7 @@ int run_attention(Args args) {
     fail_invalid("--dump {}: kernel=reference has no program to write", *dump);
   }
   // Learn of a wrong path before the work, not after it.
-  if (is_directory(out) || !is_directory(parent_directory(out))) {
-    fail_invalid("--out {} must name a file in a directory that exists", out);
-  }
+  check_output_path("--out", out, {in});
   if (dump && path_exists(*dump) && !is_directory(*dump)) {
     fail_invalid("--dump {} is a file; name a directory", *dump);
   }

@@ -14,6 +14,7 @@
 #include "ringmax/base/file.h"
 #include "ringmax/cli/arguments.h"
 #include "ringmax/cli/commands.h"
+#include "ringmax/cli/output_path.h"
 #include "ringmax/cli/plan.h"
 #include "ringmax/config/config.h"
 #include "ringmax/model/attention.h"
@@ -219,11 +220,8 @@ int run_plan(Args args) {
   if (!svg && !ends_with(out, ".html")) {
     fail_invalid("--out {} must end in .svg or .html", out);
   }
-  for (const std::string& path : {out, json.value_or(out)}) {
-    if (is_directory(path) || !is_directory(parent_directory(path))) {
-      fail_invalid("{} must name a file in a directory that exists", path);
-    }
-  }
+  check_output_path("--out", out);
+  if (json) check_output_path("--json", *json, {out});
   const Plan plan = make_plan(read_plan_settings(arguments.settings));
   const analysis::PlanPicture picture = picture_of(plan);
   atomic_write(
