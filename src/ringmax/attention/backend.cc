@@ -30,7 +30,8 @@ std::span<const Backend* const> backends() {
 
 BackendChoice choose_backend(std::string_view kernel,
                              const KernelRequest& request,
-                             const hw::Target& target) {
+                             const hw::Target& target,
+                             std::string_view setting) {
   BackendChoice choice;
   std::vector<std::string_view> names = {"auto"};
   for (const Backend* backend : backends()) {
@@ -42,15 +43,17 @@ BackendChoice choose_backend(std::string_view kernel,
       choice.backend = backend;
       return choice;
     }
-    if (named) fail_invalid("kernel={} cannot compute this: {}", kernel, *why);
+    if (named) {
+      fail_invalid("{}={} cannot compute this: {}", setting, kernel, *why);
+    }
     choice.refused.push_back(fmt::format("{}: {}", backend->name(), *why));
   }
   if (kernel != "auto") {
     // A known name has returned or thrown by now.
-    fail_invalid("kernel={} is unknown; valid are {}", kernel,
+    fail_invalid("{}={} is unknown; valid are {}", setting, kernel,
                  fmt::join(names, ", "));
   }
-  fail_invalid("kernel=auto: no kernel computes this: {}",
+  fail_invalid("{}={}: no kernel computes this: {}", setting, kernel,
                fmt::join(choice.refused, "; "));
 }
 

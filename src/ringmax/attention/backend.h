@@ -102,6 +102,11 @@ class Backend {
   virtual std::string_view name() const = 0;
   // Whether kernel=auto may choose it; a proof of another kernel may not be.
   virtual bool automatic() const { return true; }
+  // Block lengths it was measured best with; nothing when any machine's cost
+  // model may choose.
+  virtual std::optional<KernelRequest::BlockLengths> own_blocks() const {
+    return std::nullopt;
+  }
   // Why it cannot compute the request on the target; nothing when it can. Also
   // asked for requests that only differ in sizes from ring step to ring step.
   virtual std::optional<std::string> refusal(
@@ -134,11 +139,13 @@ struct BackendChoice {
 };
 
 // `kernel` is a backend's name or "auto": the first that supports the request.
+// `setting` is what the caller's user calls it.
 // Throws kInvalidArgument for an unknown name (naming the valid ones) and for a
 // named backend that refuses (naming its reason).
 BackendChoice choose_backend(std::string_view kernel,
                              const KernelRequest& request,
-                             const hw::Target& target);
+                             const hw::Target& target,
+                             std::string_view setting = "kernel");
 
 // Throws kInternal unless operands have the shapes and dtypes that the request
 // promises; for the head of a kernel's forward and backward.

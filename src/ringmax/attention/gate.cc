@@ -102,15 +102,21 @@ void check_numbers(const AttendSettings& s, Problems& problems) {
     problems.add("scale={}: must be a finite number, not 0", *s.scale);
   }
   if (!std::isfinite(s.soft_cap) || s.soft_cap < 0) {
-    problems.add(
-        "logit soft cap {}: must be a finite number above 0, or 0 for none",
-        s.soft_cap);
+    problems.add("{}={}: must be a finite number above 0, or 0 for none",
+                 s.names.soft_cap, s.soft_cap);
   }
   const BlockSettings& b = s.blocks;
-  if (b.block_q < 1 || b.block_kv < 1 ||
-      std::min({b.block_kv_compute, b.block_q_dkv, b.block_kv_dkv,
-                b.block_kv_dkv_compute}) < 0) {
-    problems.add("block lengths must be at least 1");
+  const std::pair<std::string_view, std::int64_t> lengths[] = {
+      {"q", b.block_q},
+      {"kv", b.block_kv},
+      {"kv_compute", b.block_kv_compute},
+      {"q_dkv", b.block_q_dkv},
+      {"kv_dkv", b.block_kv_dkv},
+      {"kv_dkv_compute", b.block_kv_dkv_compute}};
+  for (const auto& [name, length] : lengths) {
+    if (length >= 0) continue;
+    problems.add("{}{}={}: a block has at least 1 token; 0 lets it be chosen",
+                 s.names.block, name, length);
   }
   if (s.ring_scan_unroll < 0) {
     problems.add("ring_scan_unroll={}: must be 0 (no loop) or more",
@@ -306,12 +312,41 @@ CostCase cost_case(const AttendShapes& s, const AttendSettings& settings,
   c.ulysses =
       plan.sequence_axes.size() > 1 ? mesh.size(plan.sequence_axes.back()) : 1;
   c.bidirectional = settings.bidirectional;
-  c.blocks = {settings.blocks.block_q, settings.blocks.block_kv};
+  // To tell strategies apart these serve where none are asked for.
+  constexpr BlockSizes kUsual{512, 512};
+  const BlockSettings& b = settings.blocks;
+  c.blocks = {b.block_q == 0 ? kUsual.q : b.block_q,
+              b.block_kv == 0 ? kUsual.kv : b.block_kv};
   if (!plan.sequence_axes.empty()) {
     c.neighbour_links =
         neighbour_links(settings.target, mesh, plan.sequence_axes.front());
   }
   return c;
+}
+
+// Fills in the lengths that nobody asks for.
+BlockSettings chosen_blocks(const CostCase& asked,
+                            const AttendSettings& settings, AttendPlan& plan) {
+  BlockSettings b = settings.blocks;
+  if (b.block_q > 0 && b.block_kv > 0) return b;
+  BlockSizes chosen;
+  if (const auto own = plan.backend->own_blocks()) {
+    chosen = {own->q, own->kv};
+  } else {
+    CostCase c = asked;
+    // What a kernel gets: of a ring one shard after the other, elsewhere all
+    // keys at once.
+    c.ulysses = plan.ulysses_size;
+    chosen = choose_blocks(c, settings.target);
+  }
+  if (b.block_q == 0) b.block_q = chosen.q;
+  if (b.block_kv == 0) b.block_kv = chosen.kv;
+  plan.notes.push_back(fmt::format(
+      "blocks of {} queries and {} keys: {}", b.block_q, b.block_kv,
+      plan.backend->own_blocks()
+          ? fmt::format("what kernel {} is best with", plan.backend->name())
+          : "the cheapest by the cost model"));
+  return b;
 }
 
 void pick_strategy(const AttendShapes& shapes, const AttendSettings& settings,
@@ -334,7 +369,7 @@ void pick_strategy(const AttendShapes& shapes, const AttendSettings& settings,
       }
     }
     if (why && each == settings.strategy) {
-      problems.add("strategy={}: {}", name, *why);
+      problems.add("{}={}: {}", settings.names.strategy, name, *why);
       return;
     }
     if (why) {
@@ -344,8 +379,8 @@ void pick_strategy(const AttendShapes& shapes, const AttendSettings& settings,
     }
   }
   if (possible.empty()) {
-    problems.add("strategy=auto: no strategy computes this: {}",
-                 fmt::join(plan.refused, "; "));
+    problems.add("{}=auto: no strategy computes this: {}",
+                 settings.names.strategy, fmt::join(plan.refused, "; "));
     return;
   }
   plan.strategy = automatic ? cheapest(possible).strategy : settings.strategy;
@@ -453,7 +488,10 @@ KernelRequest request_of(const AttendShapes& s, const AttendSettings& settings,
   r.segments = s.q_segments.has_value();
   r.tile = plan.tile_mask.has_value();
   r.vmem_bytes = settings.target.vmem_bytes;
-  const BlockSettings& b = settings.blocks;
+  return r;
+}
+
+void set_blocks(const BlockSettings& b, KernelRequest& r) {
   const auto or_else = [](std::int64_t value, std::int64_t fallback) {
     return value == 0 ? fallback : value;
   };
@@ -466,7 +504,6 @@ KernelRequest request_of(const AttendShapes& s, const AttendSettings& settings,
   for (auto* blocks : {&r.forward_blocks, &r.backward_blocks}) {
     blocks->kv_compute = std::min(blocks->kv_compute, blocks->kv);
   }
-  return r;
 }
 
 void count_work(const AttendShapes& s, const mesh::Mesh& mesh, const Mask& mask,
@@ -572,9 +609,12 @@ AttendPlan plan_attend(const AttendShapes& shapes,
     plan_ring(settings.mask, settings, plan);
   }
   plan.request = request_of(shapes, settings, mesh, plan);
-  BackendChoice choice =
-      choose_backend(settings.kernel, plan.request, settings.target);
+  BackendChoice choice = choose_backend(settings.kernel, plan.request,
+                                        settings.target, settings.names.kernel);
   plan.backend = choice.backend;
+  set_blocks(
+      chosen_blocks(cost_case(shapes, settings, mesh, plan), settings, plan),
+      plan.request);
   for (std::string& why : choice.refused) {
     plan.refused.push_back("kernel " + std::move(why));
   }

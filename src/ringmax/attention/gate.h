@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ringmax/attention/backend.h"
@@ -27,6 +28,7 @@ Strategy strategy_of(ContextStrategy strategy);
 
 // Block lengths in tokens; MaxText's names with sa_ before them.
 struct BlockSettings {
+  // 0: chosen, by the kernel where it has its own, by the cost model elsewhere.
   std::int64_t block_q = 512;
   std::int64_t block_kv = 512;
   std::int64_t block_kv_compute = 0;  // 0: block_kv
@@ -34,6 +36,14 @@ struct BlockSettings {
   std::int64_t block_q_dkv = 0;
   std::int64_t block_kv_dkv = 0;
   std::int64_t block_kv_dkv_compute = 0;
+};
+
+// What the caller's user calls a setting; problems are said with these.
+struct SettingNames {
+  std::string_view strategy = "strategy";
+  std::string_view kernel = "kernel";
+  std::string_view soft_cap = "logit_soft_cap";
+  std::string_view block = "block_";  // begins the names of block lengths
 };
 
 struct AttendSettings {
@@ -58,6 +68,7 @@ struct AttendSettings {
   mesh::PartitionSpec q_spec;
   mesh::PartitionSpec kv_spec;
   hw::Target target;
+  SettingNames names;
 };
 
 // [B, S, Hq, D], [B, T, Hkv, D], [B, T, Hkv, V]; segments [B, S] and [B, T]

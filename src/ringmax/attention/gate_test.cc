@@ -9,6 +9,7 @@
 #include <functional>
 #include <numeric>
 
+#include "ringmax/attention/cost_model.h"
 #include "ringmax/base/error.h"
 #include "ringmax/mesh/axis_rules.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 using mesh::PartitionSpec;
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -226,7 +228,7 @@ TEST(Gate, ShapesAndNumbersAllAtOnce) {
   how.soft_cap = -1;
   const std::string why = refusal(s, how, mesh_of(4));
   for (const char* part :
-       {"scale=nan", "logit soft cap -1",
+       {"scale=nan", "logit_soft_cap=-1",
         "segment ids of queries are given without those of keys",
         "sinks is f32[7], must be one number for each of 8 query heads"}) {
     EXPECT_THAT(why, HasSubstr(part));
@@ -267,6 +269,72 @@ TEST(Gate, SaysHowHeadsAreCopiedAndWhyOthersWereNotTaken) {
       plan.refused,
       ::testing::Contains(HasSubstr("ring: possible, ulysses was asked for")));
   EXPECT_THAT(plan.summary(), HasSubstr("ulysses, heads over context (8)"));
+}
+
+// A user reads the name of the setting that is at hand.
+TEST(Gate, CallsSettingsAsItsCallerDoes) {
+  AttendSettings how = settings();
+  how.strategy = Strategy::kUlysses;
+  const mesh::Mesh mesh = mesh_of(3);
+  const std::string plain = refusal(shapes(), how, mesh);
+  EXPECT_THAT(plain, HasSubstr("strategy=ulysses: 8 query heads"));
+  EXPECT_THAT(plain, Not(HasSubstr("context_parallel")));
+  how.names = {.strategy = "context_parallel_strategy",
+               .kernel = "attention",
+               .soft_cap = "attn_logits_soft_cap",
+               .block = "sa_block_"};
+  EXPECT_THAT(refusal(shapes(), how, mesh),
+              HasSubstr("context_parallel_strategy=ulysses: 8 query heads"));
+  how.soft_cap = -1;
+  how.blocks.block_kv = -3;
+  const std::string numbers = refusal(shapes(), how, mesh);
+  EXPECT_THAT(numbers, HasSubstr("attn_logits_soft_cap=-1"));
+  EXPECT_THAT(numbers, HasSubstr("sa_block_kv=-3"));
+  how = settings();
+  how.kernel = "nothing";
+  how.names.kernel = "attention";
+  EXPECT_THAT(refusal(shapes(), how, mesh_of(2)),
+              HasSubstr("attention=nothing is unknown"));
+}
+
+// Without a word about blocks the cost model picks them, and the plan says so.
+TEST(Gate, ChoosesBlocksThatNobodyAsksFor) {
+  AttendShapes s = shapes();
+  for (Shape* shape : {&s.q, &s.k, &s.v}) shape->dims[1] = 8192;
+  for (const char* kernel : {"stablehlo", "mosaic_twin", "native"}) {
+    AttendSettings how = settings();
+    how.mask = Mask::causal();
+    how.strategy = Strategy::kRing;
+    how.kernel = kernel;
+    how.target = hw::cpu_target(4);
+    how.blocks.block_q = how.blocks.block_kv = 0;
+    const AttendPlan plan = plan_attend(s, how, mesh_of(4));
+    const auto& blocks = plan.request.forward_blocks;
+    EXPECT_THAT(plan.notes,
+                Contains(HasSubstr(fmt::format(
+                    "blocks of {} queries and {} keys: {}", blocks.q, blocks.kv,
+                    kernel == std::string_view("native")
+                        ? "what kernel native is best with"
+                        : "the cheapest by the cost model"))));
+    EXPECT_EQ(plan.request.backward_blocks.q, blocks.q);
+    EXPECT_LE(blocks.kv_compute, blocks.kv);
+    if (kernel != std::string_view("native")) {
+      CostCase c;
+      c.batch = 4;
+      c.queries = c.keys = 8192;
+      c.query_heads = 8;
+      c.kv_heads = 2;
+      c.head_dim = c.value_dim = 16;
+      c.dtype = DType::kF32;
+      c.devices = 4;
+      const BlockSizes cheapest = choose_blocks(c, how.target);
+      EXPECT_EQ(blocks.q, cheapest.q);
+      EXPECT_EQ(blocks.kv, cheapest.kv);
+    }
+    // What is asked for stays.
+    how.blocks.block_q = 96;
+    EXPECT_EQ(plan_attend(s, how, mesh_of(4)).request.forward_blocks.q, 96);
+  }
 }
 
 TEST(Gate, CountsWhatAWindowSends) {

@@ -48,6 +48,9 @@ class NativeBackend final : public Backend {
  public:
   std::string_view name() const override { return "native"; }
 
+  std::optional<KernelRequest::BlockLengths> own_blocks() const override {
+    return KernelRequest::BlockLengths{};  // as docs/benchmarks.md has it
+  }
   std::optional<std::string> refusal(const KernelRequest& request,
                                      const hw::Target& target) const override {
     if (target.platform != "cpu") {

@@ -28,16 +28,23 @@ void declare_options(OptionSet& set, AttentionOptions& options) {
               "ring steps in one pass of the ring's loop; 0: all, no loop",
               {.min = 0});
   constexpr IntRange tokens = {.min = 1, .max = 2147483647};
+  constexpr IntRange tokens_or_none = {.min = 0, .max = 2147483647};
   set.integer("sa_block_q", &options.sa_block_q,
-              "queries of one attention block, in tokens", tokens);
+              "queries of one attention block, in tokens; 0: chosen",
+              tokens_or_none);
   set.integer("sa_block_kv", &options.sa_block_kv,
-              "keys of one attention block, in tokens", tokens);
+              "keys of one attention block, in tokens; 0: chosen",
+              tokens_or_none);
   set.integer("sa_block_kv_compute", &options.sa_block_kv_compute,
               "keys of a block that are worked on at once, in tokens", tokens);
-  set.integer("sa_block_q_dkv", &options.sa_block_q_dkv,
-              "queries of one block of the backward pass, in tokens", tokens);
-  set.integer("sa_block_kv_dkv", &options.sa_block_kv_dkv,
-              "keys of one block of the backward pass, in tokens", tokens);
+  set.integer(
+      "sa_block_q_dkv", &options.sa_block_q_dkv,
+      "queries of one block of the backward pass, in tokens; 0: as forward",
+      tokens_or_none);
+  set.integer(
+      "sa_block_kv_dkv", &options.sa_block_kv_dkv,
+      "keys of one block of the backward pass, in tokens; 0: as forward",
+      tokens_or_none);
   set.integer("sa_block_kv_dkv_compute", &options.sa_block_kv_dkv_compute,
               "keys of a backward block that are worked on at once, in tokens",
               tokens);

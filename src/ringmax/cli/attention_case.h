@@ -31,8 +31,8 @@ struct CaseSettings {
   bool bidirectional = false;
   // "reference" (float64 on the host), "auto" or a kernel's name.
   std::string kernel = "auto";
-  std::int64_t block_q = 512;
-  std::int64_t block_kv = 512;
+  std::int64_t block_q = 0;  // 0: chosen
+  std::int64_t block_kv = 0;
   std::int64_t ring_scan_unroll = 0;
   std::string pjrt_plugin;  // "": the one that set-up installed
 };

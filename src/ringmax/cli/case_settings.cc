@@ -60,8 +60,10 @@ CaseWords read_case_settings(const std::vector<std::string>& words,
   set.integer("ring_scan_unroll", &settings.ring_scan_unroll,
               "ring steps in one pass of a loop; 0: no loop", {.min = 0});
   set.text("kernel", &settings.kernel, "what computes");
-  set.integer("block_q", &settings.block_q, "queries of one block", {.min = 1});
-  set.integer("block_kv", &settings.block_kv, "keys of one block", {.min = 1});
+  set.integer("block_q", &settings.block_q,
+              "queries of one block; default: chosen", {.min = 1});
+  set.integer("block_kv", &settings.block_kv,
+              "keys of one block; default: chosen", {.min = 1});
   set.path("pjrt_plugin", &settings.pjrt_plugin, "another PJRT plugin");
   if (more) more(set);
   const config::Applied applied = config::read_settings(set, words);

@@ -45,6 +45,10 @@ attention::AttendSettings attend_settings(const ModelOptions& o,
   s.q_spec = spec("activation_heads");
   s.kv_spec = spec("activation_kv_heads");
   s.target = target;
+  s.names = {.strategy = "context_parallel_strategy",
+             .kernel = "attention",
+             .soft_cap = "attn_logits_soft_cap",
+             .block = "sa_block_"};
   return s;
 }
 

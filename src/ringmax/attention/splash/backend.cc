@@ -16,6 +16,11 @@ class SplashBackend : public Backend {
     return on_tpu() ? "mosaic" : "mosaic_twin";
   }
   bool automatic() const override { return on_tpu(); }
+  std::optional<KernelRequest::BlockLengths> own_blocks() const override {
+    // On a TPU these stand for what the kernel's cycles say (blocks.h).
+    return on_tpu() ? std::optional(KernelRequest::BlockLengths{})
+                    : std::nullopt;
+  }
 
   std::optional<std::string> refusal(const KernelRequest& request,
                                      const hw::Target& target) const override {
