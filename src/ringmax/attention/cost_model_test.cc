@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ringmax/base/error.h"
+#include "ringmax/mesh/axis_rules.h"
 
 namespace ringmax::attention {
 namespace {
