@@ -14,10 +14,8 @@
 namespace ringmax::analysis {
 namespace {
 
-using attention::Layout;
 using attention::LayoutKind;
 using attention::PositionRange;
-using attention::PositionRun;
 using attention::RingStep;
 using attention::RingTrack;
 
