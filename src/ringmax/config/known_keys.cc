@@ -201,7 +201,6 @@ constexpr KnownKey kKnownKeys[] = {
     {"global_rope_max_timescale", "-1"},
     {"global_rope_proportion", "0.25"},
     {"goodput_upload_interval_seconds", "30"},
-    {"grad_dtype", "float32"},
     {"gradient_accumulation_steps", "1"},
     {"grain_data_source_max_workers", "16"},
     {"grain_eval_files", "\"\""},

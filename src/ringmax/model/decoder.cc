@@ -115,22 +115,64 @@ Attended attend_projected(const ModelContext& c, Value x,
           graph::reduce_max(attended.max_BSH, {0, 1, 2})};
 }
 
-Value mlp(const ModelContext& c, Value x, Value gate_EF, Value up_EF,
-          Value down_FE) {
-  const Scope scope(*x.graph, "mlp");
+// A layer's weights of the MLP, as they are kept.
+struct MlpWeights {
+  Value gate_FE, up_FE, down_FE;
+};
+
+// What of F they have, times the activations' part of it.
+Value mlp_part(const ModelContext& c, Value x, const MlpWeights& w) {
   const graph::Precision precision = precision_of(c.options);
-  const auto hidden = [&](Value weight, std::string_view name) {
-    const Value y = graph::einsum("bse,ef->bsf", x, weight, precision);
+  const auto weight = [&](Value kept, std::string_view name) {
+    return used(kept, c.infos[parameter_index(c.infos, name)], c.options.dtype);
+  };
+  const auto hidden = [&](Value kept, std::string_view name,
+                          std::string_view remat_name) {
+    const Value y =
+        graph::einsum("bse,fe->bsf", x, weight(kept, name), precision);
     return graph::checkpoint_name(
         constrain_logical(
             y, {"activation_batch", "activation_length", "activation_mlp"}),
-        name);
+        remat_name);
   };
-  const Value gate = hidden(gate_EF, "mlpwi_0");
-  const Value up = hidden(up_EF, "mlpwi_1");
+  const Value gate = hidden(w.gate_FE, "layers/mlp/wi_0", "mlpwi_0");
+  const Value up = hidden(w.up_FE, "layers/mlp/wi_1", "mlpwi_1");
   const Value activated = gate * graph::logistic(gate) * up;
-  return residual_stream(
-      graph::einsum("bsf,fe->bse", activated, down_FE, precision));
+  return residual_stream(graph::einsum(
+      "bsf,fe->bse", activated, weight(w.down_FE, "layers/mlp/wo"), precision));
+}
+
+// [F, E] -> [pieces, F / pieces, E]: every tensor shard has its share of every
+// piece.
+Value in_pieces(Value w_FE, std::int64_t shards, std::int64_t pieces) {
+  const std::int64_t f = w_FE.dim(0);
+  const std::int64_t e = w_FE.dim(1);
+  const Value parts =
+      graph::reshape(w_FE, {shards, pieces, f / (shards * pieces), e});
+  return graph::reshape(graph::transpose(parts, {1, 0, 2, 3}),
+                        {pieces, f / pieces, e});
+}
+
+Value mlp(const ModelContext& c, Value x, const MlpWeights& w) {
+  const Scope scope(*x.graph, "mlp");
+  const std::int64_t pieces = mlp_pieces(c.options, x.graph->mesh(), x.dims());
+  if (pieces == 1) return mlp_part(c, x, w);
+  const mesh::Mesh& mesh = x.graph->mesh();
+  const std::int64_t f = w.gate_FE.dim(0);
+  const std::int64_t shards =
+      f / mesh::shard_dims({f}, logical(x, {"mlp"}), mesh)[0];
+  graph::ScanOptions options;
+  options.length = pieces;
+  options.remat = remat_of(c.options);
+  const auto cut = [&](Value kept) { return in_pieces(kept, shards, pieces); };
+  return graph::
+      scan(*x.graph, {graph::zeros_like(x)},
+           {cut(w.gate_FE), cut(w.up_FE), cut(w.down_FE)}, options,
+           [&](Value, const Values& sum, const Values& piece) {
+             const Value part = mlp_part(c, x, {piece[0], piece[1], piece[2]});
+             return graph::ScanValues{{sum[0] + part}, {}};
+           })
+          .carry[0];
 }
 
 Value embed(const ModelContext& c, Value table, const ParameterInfo& info,
@@ -149,6 +191,38 @@ Value embed(const ModelContext& c, Value table, const ParameterInfo& info,
 }
 
 }  // namespace
+
+std::int64_t mlp_pieces(const ModelOptions& o, const mesh::Mesh& mesh,
+                        const Dims& x_BSE) {
+  const Dims local = mesh::shard_dims(
+      {x_BSE[0], x_BSE[1], o.base_mlp_dim},
+      mesh::logical_to_spec(
+          {"activation_batch", "activation_length", "activation_mlp"},
+          mesh::default_axis_rules(), mesh),
+      mesh);
+  if (o.num_mlp_tiling > 0) {
+    if (local[2] % o.num_mlp_tiling != 0) {
+      fail_invalid(
+          "num_mlp_tiling={} does not divide the {} hidden columns of a tensor "
+          "shard",
+          o.num_mlp_tiling, local[2]);
+    }
+    return o.num_mlp_tiling;
+  }
+  // All is kept anyway.
+  if (o.remat_policy == RematPolicy::kNone) return 1;
+  constexpr std::int64_t kLargest = std::int64_t{128} << 20;  // bytes
+  constexpr std::int64_t kMost = 8;
+  constexpr std::int64_t kLanes = 128;
+  const std::int64_t bytes = local[0] * local[1] * local[2] *
+                             static_cast<std::int64_t>(dtype_size(o.dtype));
+  std::int64_t pieces = 1;
+  while (pieces < kMost && bytes / pieces > kLargest &&
+         local[2] % (2 * pieces * kLanes) == 0) {
+    pieces *= 2;
+  }
+  return pieces;
+}
 
 Value attention_layer(const ModelContext& context, Value x_BSE,
                       const SequenceInputs& inputs,
@@ -199,7 +273,7 @@ DecoderOutput decoder(const ModelContext& c, const Values& weights,
         // them for all layers at once.
         const Values w0 = graph::optimization_barrier(slices);
         Values w;
-        for (std::size_t i = 0; i < w0.size(); ++i) {
+        for (std::size_t i = 0; i < 5; ++i) {
           w.push_back(used(w0[i], infos[stacked[i]], c.options.dtype));
         }
         const Value x = residual_stream(carry[0]);
@@ -210,7 +284,7 @@ DecoderOutput decoder(const ModelContext& c, const Values& weights,
             {w[1], w[2], w[3], w[4], sinks});
         const Value h = x + attended.x_BSE;
         const Value out =
-            h + mlp(c, rms_norm(h, w0[5], epsilon), w[6], w[7], w[8]);
+            h + mlp(c, rms_norm(h, w0[5], epsilon), {w0[6], w0[7], w0[8]});
         Values stacked_out;
         if (c.attention.record_max_logits) {
           stacked_out.push_back(attended.max_logit);

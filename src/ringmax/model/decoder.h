@@ -47,6 +47,13 @@ DecoderOutput decoder(const ModelContext& context,
 graph::Value output_head(const ModelContext& context,
                          const std::vector<graph::Value>& weights);
 
+// Pieces of its hidden dimension in which a layer's MLP is done, one after the
+// other, so that only one piece's activations and gathered weights are there at
+// a time: num_mlp_tiling, or, when that is 0, the fewest of 1, 2, 4, 8 that
+// keep an activation of a device at 128 MiB. `x_BSE` are the global sizes.
+std::int64_t mlp_pieces(const ModelOptions& options, const mesh::Mesh& mesh,
+                        const Dims& x_BSE);
+
 // The attention layer alone: projections, RoPE, attention, output projection.
 // `layer` holds the weights of one layer, those of all heads as one dimension;
 // `inputs` need no tokens.

@@ -68,8 +68,8 @@ constexpr LayerName kLayerNames[] = {
     {"layers/self_attention/value", "self_attn.v_proj"},
     {"layers/self_attention/out", "self_attn.o_proj", true},
     {"layers/post_self_attention_norm/scale", "post_attention_layernorm"},
-    {"layers/mlp/wi_0", "mlp.gate_proj", true},
-    {"layers/mlp/wi_1", "mlp.up_proj", true},
+    {"layers/mlp/wi_0", "mlp.gate_proj"},
+    {"layers/mlp/wi_1", "mlp.up_proj"},
     {"layers/mlp/wo", "mlp.down_proj", true},
 };
 

@@ -98,6 +98,11 @@ void declare_options(OptionSet& set, ModelOptions& options) {
   set.integer("num_vocab_tiling", &options.num_vocab_tiling,
               "chunks of the vocabulary loss; 1: chosen by RingMax",
               {.min = 1});
+  set.integer(
+      "num_mlp_tiling", &options.num_mlp_tiling,
+      "pieces of the hidden dimension in which an MLP is done, one after "
+      "the other, to save memory; 0: chosen by RingMax",
+      {.min = 0});
 }
 
 namespace {

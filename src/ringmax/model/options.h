@@ -97,6 +97,8 @@ struct ModelOptions {
   RematPolicy remat_policy = RematPolicy::kFull;
   // Chunks of the vocabulary loss; 1 lets RingMax choose.
   std::int64_t num_vocab_tiling = 1;
+  // Pieces of a layer's MLP, one after the other; 0 lets RingMax choose.
+  std::int64_t num_mlp_tiling = 0;
 
   bool rope_scaling() const {
     return rope_type == RopeType::kLlama31 && rope_use_scale;

@@ -24,8 +24,8 @@ std::vector<ParameterInfo> parameters(const ModelOptions& o,
     return 1 / std::sqrt(static_cast<double>(n));
   };
   std::vector<ParameterInfo> all;
-  // All heads are one dimension, and [out, in] for q, k, v and the output head:
-  // so the compiler multiplies with them as they are, and copies no stack of
+  // All heads are one dimension, and embed is the last one everywhere: so the
+  // compiler multiplies with the weights as they are, and copies no stack of
   // layers into another layout.
   const auto add = [&](std::string name, const Dims& dims,
                        std::vector<std::string_view> logical, double stddev) {
@@ -72,8 +72,8 @@ std::vector<ParameterInfo> parameters(const ModelOptions& o,
     all.back().init_constant = 0;
   }
   add("layers/post_self_attention_norm/scale", {l, e}, {"layers", "norm"}, 0);
-  add("layers/mlp/wi_0", {l, e, f}, {"layers", "embed", "mlp"}, fan_in(e));
-  add("layers/mlp/wi_1", {l, e, f}, {"layers", "embed", "mlp"}, fan_in(e));
+  add("layers/mlp/wi_0", {l, f, e}, {"layers", "mlp", "embed"}, fan_in(e));
+  add("layers/mlp/wi_1", {l, f, e}, {"layers", "mlp", "embed"}, fan_in(e));
   add("layers/mlp/wo", {l, f, e}, {"layers", "mlp", "embed"}, fan_in(f));
   add("decoder_norm/scale", {e}, {"norm"}, 0);
   if (!o.logits_via_embedding) {

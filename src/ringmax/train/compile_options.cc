@@ -31,7 +31,14 @@ pjrt::CompileOptions compile_options(const config::Config& config,
   for (std::string word; flags >> word;) {
     // "--flag=value": the settings were validated.
     const std::size_t equals = word.find('=');
-    options.overrides[word.substr(2, equals - 2)] = word.substr(equals + 1);
+    const std::string value = word.substr(equals + 1);
+    auto& option = options.overrides[word.substr(2, equals - 2)];
+    // XLA reads booleans as text only when they are spelled True and False.
+    if (value == "true" || value == "false") {
+      option = value == "true";
+    } else {
+      option = value;
+    }
   }
   return options;
 }

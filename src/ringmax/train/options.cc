@@ -63,6 +63,10 @@ void declare_options(OptionSet& set, TrainOptions& options) {
   set.number("gradient_clipping_threshold",
              &options.gradient_clipping_threshold,
              "largest global norm of the gradient; 0: no clipping", {.min = 0});
+  set.dtype("grad_dtype", &options.grad_dtype, {DType::kF32, DType::kBF16},
+            "dtype of gradients while they wait for the optimizer; bfloat16 "
+            "halves their memory",
+            {"float16"});
 
   set.section("Run");
   set.path("base_output_directory", &options.base_output_directory,

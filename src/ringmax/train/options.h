@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ringmax/base/directory_lock.h"
+#include "ringmax/base/dtype.h"
 #include "ringmax/base/option.h"
 #include "ringmax/base/problems.h"
 
@@ -28,6 +29,9 @@ struct TrainOptions {
   double adam_eps_root = 0;
   double adam_weight_decay = 0.1;
   double gradient_clipping_threshold = 1.0;  // of the global norm; 0: none
+  // Of gradients between the backward pass and the optimizer, which computes in
+  // float32 either way.
+  DType grad_dtype = DType::kF32;
 
   bool enable_checkpointing = true;
   std::string base_output_directory;  // "": runs, in the current directory

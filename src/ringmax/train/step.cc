@@ -44,6 +44,20 @@ Updated adamw(Value weight, Value first, Value second, Value gradient,
           graph::convert(v, second.dtype())};
 }
 
+// Gradients as they are kept until all of them are there, in their shardings.
+// The
+// barrier keeps a compiler from leaving the rounding out.
+Values kept_gradients(const Values& gradients,
+                      const std::vector<model::ParameterInfo>& infos,
+                      DType dtype) {
+  Values kept;
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    kept.push_back(
+        graph::constrain(graph::convert(gradients[i], dtype), infos[i].spec));
+  }
+  return dtype == DType::kF32 ? kept : graph::optimization_barrier(kept);
+}
+
 Value global_norm(const Values& gradients) {
   Value sum;
   for (const Value& gradient : gradients) {
@@ -128,10 +142,8 @@ std::unique_ptr<Graph> step_program(const StepSettings& settings) {
   const model::Loss loss = model::cross_entropy(
       decoded.hidden_BSE, model::output_head(context, weights), targets, valid,
       settings.model.num_vocab_tiling);
-  Values gradients = graph::gradient(loss.mean, weights);
-  for (std::size_t i = 0; i < infos.size(); ++i) {
-    gradients[i] = graph::constrain(gradients[i], infos[i].spec);
-  }
+  const Values gradients = kept_gradients(graph::gradient(loss.mean, weights),
+                                          infos, settings.train.grad_dtype);
   const graph::Scope scope(g, "optimizer");
   const Value norm = global_norm(gradients);
   scalars.clip = clip_factor(norm, settings.train.gradient_clipping_threshold);

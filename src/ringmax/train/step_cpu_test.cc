@@ -100,6 +100,7 @@ struct Case {
   bool packed = false;
   std::function<void(model::ModelOptions&)> change = [](auto&) {};
   bool record_max_logits = false;
+  DType grad_dtype = DType::kF32;
 };
 
 struct Trained {
@@ -147,6 +148,7 @@ class Trainer {
     attention_.sa_block_q = attention_.sa_block_q_dkv = 16;
     attention_.sa_block_kv = attention_.sa_block_kv_dkv = 16;
     attention_.record_max_logits = c.record_max_logits;
+    options_.grad_dtype = c.grad_dtype;
     attention::ContextPlan plan;
     plan.strategy = c.strategy;
     plan.layout = c.layout;
@@ -261,6 +263,7 @@ TEST(TrainStep, AStripedRingAgreesAndSoDoesKeepingEverything) {
                           .layout = LayoutKind::kStriped,
                           .change = [](model::ModelOptions& o) {
                             o.remat_policy = model::RematPolicy::kNone;
+                            o.num_mlp_tiling = 2;
                           }});
 }
 
@@ -281,13 +284,37 @@ TEST(TrainStep, UspAgreesWithOneDevice) {
                           .layout = LayoutKind::kZigzag});
 }
 
+// With the MLP in pieces too.
 TEST(TrainStep, DataContextTensorAgreesAndSoDoesKeepingProjections) {
   expect_like_one_device(
       {.mesh = mesh::make_mesh({{"data", 2}, {"context", 2}, {"tensor", 2}}),
        .layout = LayoutKind::kZigzag,
        .change = [](model::ModelOptions& o) {
          o.remat_policy = model::RematPolicy::kSaveQkvProj;
+         o.num_mlp_tiling = 4;
        }});
+}
+
+TEST(TrainStep, GradientsAreRoundedAsAskedAndTheRestIsFloat32) {
+  const Case c = {.mesh = ring_of(2), .grad_dtype = DType::kBF16};
+  const Trained run = Trainer(c).run(whole_rows(), 1);
+  EXPECT_EQ(run.losses[0],
+            Trainer({.mesh = c.mesh}).run(whole_rows(), 1).losses[0]);
+  // The first moment after a step is (1 - 0.9) times the clipped gradient.
+  const std::size_t parameters = run.state.size() / 3;
+  const float scale = 0.1f / std::max(run.norms[0], 1.0f);
+  // float32 products, with 0.1 and the norm as the program has them.
+  constexpr float kRoundings = 1e-6f;
+  std::size_t seen = 0;
+  for (std::size_t i = parameters; i < 2 * parameters; ++i) {
+    for (const float m : run.state[i].data<float>()) {
+      const float gradient = m / scale;
+      const auto near = bf16_to_float(float_to_bf16(gradient));
+      ASSERT_NEAR(gradient, near, kRoundings * std::abs(near));
+      seen += gradient != 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(seen, 100000u);
 }
 
 TEST(TrainStep, AWindowedRingAgreesWithOneDevice) {
