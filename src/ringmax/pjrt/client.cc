@@ -1,6 +1,8 @@
 #include "ringmax/pjrt/client.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string>
 #include <utility>
 
 #include "ringmax/base/error.h"
@@ -232,7 +234,27 @@ DeviceMemoryStats Client::memory_stats(int device_id) const {
   return stats;
 }
 
+namespace {
+
+// XLA ends the process when a device is 40 s late for a collective, and takes
+// this limit from the environment alone, not from a program's options. A busy
+// machine, and long attention on few cores, make devices later than that.
+void let_devices_be_late() {
+  constexpr const char* kFlags = "XLA_FLAGS";
+  const char* given = std::getenv(kFlags);
+  std::string flags = given == nullptr ? "" : given;
+  if (flags.find("xla_cpu_collective") != std::string::npos) return;
+  flags +=
+      " --xla_cpu_collective_call_warn_stuck_timeout_seconds=600"
+      " --xla_cpu_collective_call_terminate_timeout_seconds=86400"
+      " --xla_cpu_collective_timeout_seconds=86400";
+  ::setenv(kFlags, flags.c_str(), /*overwrite=*/1);
+}
+
+}  // namespace
+
 Client cpu_client(const std::string& plugin_path, std::int64_t cpu_devices) {
+  let_devices_be_late();
   PluginQuery query;
   query.explicit_path = plugin_path;
   ClientOptions options;
