@@ -17,8 +17,10 @@
 #include "ringmax/cli/commands.h"
 #include "ringmax/config/config.h"
 #include "ringmax/graph/print.h"
+#include "ringmax/hw/host.h"
 #include "ringmax/train/devices.h"
 #include "ringmax/train/setup.h"
+#include "ringmax/train/speed.h"
 
 namespace ringmax::cli {
 namespace {
@@ -50,9 +52,10 @@ std::int64_t take_repeats(std::vector<std::string>& settings) {
   return repeats;
 }
 
-nlohmann::json bench_step(const config::Config& config, std::int64_t repeats,
+nlohmann::json bench_step(config::Config config, std::int64_t repeats,
                           Clock::time_point start) {
   train::check_host_memory(config);
+  train::choose_for_speed(config, hw::host_memory().usable_bytes);
   const auto dataset = train::make_dataset(config);
   const train::Session session = train::make_session(config);
   train::State state = session.init->run({});

@@ -478,7 +478,6 @@ constexpr KnownKey kKnownKeys[] = {
     {"save_config_to_gcs", "false"},
     {"save_quantized_params_path", "\"\""},
     {"scale_embedding_for_audio", "true"},
-    {"scan_layers", "true"},
     {"scan_layers_per_stage", "false"},
     {"scan_pipeline_iterations", "true"},
     {"scan_pipeline_repeats", "false"},

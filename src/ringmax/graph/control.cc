@@ -147,6 +147,7 @@ ScanValues scan(Graph& graph, const Values& init, const Values& xs,
   attr.carry = static_cast<std::int64_t>(init.size());
   attr.xs = static_cast<std::int64_t>(xs.size());
   attr.reverse = options.reverse;
+  attr.unroll = options.unroll;
   attr.remat = options.remat;
   const NodeId id =
       graph.add_node(Op::kScan, concat(concat(init, xs), captured),

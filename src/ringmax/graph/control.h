@@ -19,6 +19,8 @@ using Values = std::vector<Value>;
 struct ScanOptions {
   std::int64_t length = 0;
   bool reverse = false;  // walks xs and fills stacked from the back
+  // The program holds the body `length` times instead of a loop, backward too.
+  bool unroll = false;
   RematPolicy remat;
 };
 // What a scan's body returns, and what a scan returns.

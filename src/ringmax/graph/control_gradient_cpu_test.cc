@@ -25,8 +25,9 @@ std::vector<RematPolicy> policies() {
 }
 
 ScanOptions steps(std::int64_t length, bool reverse = false,
-                  RematPolicy remat = {}) {
+                  RematPolicy remat = {}, bool unroll = false) {
   ScanOptions options;
+  options.unroll = unroll;
   options.length = length;
   options.reverse = reverse;
   options.remat = std::move(remat);
@@ -58,9 +59,13 @@ TEST(ControlGradient, ScanUnderEveryPolicyAndDirection) {
   GradientCheck check;
   for (const RematPolicy& policy : policies()) {
     for (const bool reverse : {false, true}) {
-      check.add("scan", kRecurrence, 0.2, 0.8, [&](const Values& x) {
-        return recurrence(check.graph(), x, steps(4, reverse, policy));
-      });
+      for (const bool unroll : {false, true}) {
+        check.add(unroll ? "scan written out" : "scan", kRecurrence, 0.2, 0.8,
+                  [&](const Values& x) {
+                    return recurrence(check.graph(), x,
+                                      steps(4, reverse, policy, unroll));
+                  });
+      }
     }
   }
   check.add(

@@ -253,6 +253,8 @@ class ScanBackward {
     attr.carry = static_cast<std::int64_t>(init_.size());
     attr.xs = static_cast<std::int64_t>(slices_.size());
     attr.reverse = !attr_.reverse;
+    attr.unroll = attr_.unroll;
+    attr.fence = attr_.remat.kind != RematPolicy::Kind::kSaveAll;
     const NodeId id = graph_.add_node(Op::kScan, std::move(operands),
                                       std::move(shapes), attr, {block_});
     std::int32_t r = 0;

@@ -199,6 +199,11 @@ struct ScanAttr {
   std::int64_t carry = 0;
   std::int64_t xs = 0;
   bool reverse = false;
+  // Written out step by step, without a loop: nothing is stacked then.
+  bool unroll = false;
+  // With unroll: a step's ops are not merged with equal ones of other steps and
+  // other scans, which would undo rematerialisation.
+  bool fence = false;
   RematPolicy remat;
   friend bool operator==(const ScanAttr&, const ScanAttr&) = default;
 };

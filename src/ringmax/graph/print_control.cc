@@ -52,6 +52,7 @@ std::vector<std::string> Printer::loop(
 void Printer::scan(NodeId id) {
   const Node& n = graph_.node(id);
   const auto& attr = n.attr<ScanAttr>();
+  if (attr.unroll) return unrolled_scan(id);
   const Block& block = graph_.block(n.regions[0]);
   const std::size_t carry = index_of(attr.carry);
   const std::size_t xs = index_of(attr.xs);
@@ -160,6 +161,111 @@ void Printer::scan(NodeId id) {
   for (std::size_t i = 0; i < n.results.size(); ++i) {
     const std::size_t at = i < carry ? place[i + 1] : stacked_place[i];
     if (at != 0) set_name(id, i, results[at]);
+  }
+}
+
+// The body once for each step. A slice of what an earlier unrolled scan stacked
+// is what was stacked there: compilers see through the concatenation.
+void Printer::unrolled_scan(NodeId id) {
+  const Node& n = graph_.node(id);
+  const auto& attr = n.attr<ScanAttr>();
+  const Block& block = graph_.block(n.regions[0]);
+  const std::size_t carry = index_of(attr.carry);
+  const std::size_t xs = index_of(attr.xs);
+  const std::string path = path_;
+  const auto live = [&](std::size_t operand) {
+    return live_.value(block.parameters[operand + 1]);
+  };
+
+  std::vector<std::string> carried(carry);
+  for (std::size_t i = 0; i < carry; ++i) {
+    if (live(i)) carried[i] = name(n.operands[i]);
+  }
+  std::vector<std::vector<std::string>> stacked(n.results.size());
+  for (auto& steps : stacked) steps.resize(index_of(attr.length));
+  for (std::int64_t step = 0; step < attr.length; ++step) {
+    const std::int64_t index = attr.reverse ? attr.length - 1 - step : step;
+    if (live_.value(block.parameters[0])) {
+      set_name(block.parameters[0], 0,
+               scalar(fmt::to_string(index), DType::kI32));
+    }
+    std::vector<std::size_t> fenced;
+    for (std::size_t i = 0; i < n.operands.size(); ++i) {
+      if (!live(i)) continue;
+      const NodeId parameter = block.parameters[i + 1];
+      if (i >= carry + xs) {
+        alias(parameter, 0, n.operands[i]);
+        continue;
+      }
+      fenced.push_back(i + 1);
+      if (i < carry) {
+        set_name(parameter, 0, carried[i]);
+        continue;
+      }
+      const Shape& shape = n.operands[i].shape();
+      Dims start(shape.dims.size(), 0);
+      Dims limit = shape.dims;
+      start[0] = index;
+      limit[0] = index + 1;
+      Shape one = shape;
+      one.dims[0] = 1;
+      std::vector<std::string> ranges;
+      for (std::size_t d = 0; d < start.size(); ++d) {
+        ranges.push_back(fmt::format("{}:{}", start[d], limit[d]));
+      }
+      const std::string slice = temporary(fmt::format(
+          "stablehlo.slice {} [{}] : ({}) -> {}", name(n.operands[i]),
+          fmt::join(ranges, ", "), type_text(shape), type_text(one)));
+      set_name(parameter, 0,
+               reshaped(slice, one, graph_.node(parameter).results[0].dims));
+    }
+    if (attr.fence) fence(block, fenced);
+    block_nodes(n.regions[0]);
+    path_ = path;
+    for (std::size_t i = 0; i < carry; ++i) {
+      if (live(i)) carried[i] = name(block.results[i]);
+    }
+    for (std::size_t i = carry; i < n.results.size(); ++i) {
+      if (!live_.value(id, static_cast<std::int64_t>(i))) continue;
+      Shape one = n.results[i];
+      one.dims[0] = 1;
+      stacked[i][index_of(index)] =
+          reshaped(name(block.results[i]), block.results[i].shape(), one.dims);
+    }
+  }
+  for (std::size_t i = 0; i < n.results.size(); ++i) {
+    if (i < carry) {
+      if (live(i)) set_name(id, i, carried[i]);
+    } else if (live_.value(id, static_cast<std::int64_t>(i))) {
+      Shape one = n.results[i];
+      one.dims[0] = 1;
+      const std::vector<std::string> types(stacked[i].size(), type_text(one));
+      set_name(id, i,
+               temporary(fmt::format(
+                   "stablehlo.concatenate {}, dim = 0 : ({}) -> {}",
+                   fmt::join(stacked[i], ", "), fmt::join(types, ", "),
+                   type_text(n.results[i]))));
+    }
+  }
+}
+
+// Puts an optimization barrier between block parameters and what they are
+// given.
+void Printer::fence(const Block& block,
+                    const std::vector<std::size_t>& parameters) {
+  if (parameters.empty()) return;
+  std::vector<std::string> names, types;
+  for (const std::size_t p : parameters) {
+    const NodeId parameter = block.parameters[p];
+    names.push_back(names_[index_of(parameter)][0]);
+    types.push_back(type_text(graph_.node(parameter).results[0]));
+  }
+  std::string prefix;
+  const std::vector<std::string> results =
+      fresh_results(parameters.size(), &prefix);
+  line(prefix + return_text("stablehlo.optimization_barrier", names, types));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    set_name(block.parameters[parameters[i]], 0, results[i]);
   }
 }
 

@@ -88,6 +88,8 @@ class Printer {
 
   // print_control.cc
   void scan(NodeId id);
+  void unrolled_scan(NodeId id);
+  void fence(const Block& block, const std::vector<std::size_t>& parameters);
   void while_op(NodeId id);
   void cond(NodeId id);
   void custom_vjp(NodeId id);

@@ -264,6 +264,7 @@ DecoderOutput decoder(const ModelContext& c, const Values& weights,
   graph::ScanOptions options;
   options.length = c.options.base_num_decoder_layers;
   options.remat = remat_of(c.options);
+  options.unroll = !c.options.scan_layers;
   const double epsilon = c.options.normalization_layer_epsilon;
   const graph::ScanValues scanned = graph::scan(
       g, {x0}, xs, options,

@@ -95,6 +95,8 @@ struct ModelOptions {
   DType weight_dtype = DType::kF32;  // parameters and optimizer state
   MatmulPrecision matmul_precision = MatmulPrecision::kDefault;
   RematPolicy remat_policy = RematPolicy::kFull;
+  // One layer in a loop; else the program holds every layer.
+  bool scan_layers = true;
   // Chunks of the vocabulary loss; 1 lets RingMax choose.
   std::int64_t num_vocab_tiling = 1;
   // Pieces of a layer's MLP, one after the other; 0 lets RingMax choose.

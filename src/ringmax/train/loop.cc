@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "ringmax/base/log.h"
 #include "ringmax/base/safetensors.h"
 #include "ringmax/data/prefetcher.h"
+#include "ringmax/hw/host.h"
 #include "ringmax/model/cost.h"
 #include "ringmax/model/hugging_face.h"
 #include "ringmax/pjrt/executable_cache.h"
@@ -19,6 +21,7 @@
 #include "ringmax/train/sample.h"
 #include "ringmax/train/schedule.h"
 #include "ringmax/train/setup.h"
+#include "ringmax/train/speed.h"
 
 namespace ringmax::train {
 namespace {
@@ -122,12 +125,16 @@ TrainResult train(const config::Config& config,
 
 }  // namespace
 
-TrainResult run_training(const config::Config& config,
+TrainResult run_training(const config::Config& settings,
                          const TrainHooks& hooks) {
-  check_host_memory(config);
+  check_host_memory(settings);
+  config::Config config = settings;
+  const std::string chosen =
+      choose_for_speed(config, hw::host_memory().usable_bytes);
   const std::shared_ptr<const data::Dataset> dataset = make_dataset(config);
   const Session session = make_session(config);
   for (const std::string& note : config.notes) log_info("note: {}", note);
+  if (!chosen.empty()) log_info("{}", chosen);
   log_info("{}: {:.1f}M parameters, {} ({}), {}; {} in {:.2f} s",
            config.model.model_name,
            static_cast<double>(model::parameter_count(config.model)) / 1e6,

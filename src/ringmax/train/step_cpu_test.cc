@@ -267,6 +267,16 @@ TEST(TrainStep, AStripedRingAgreesAndSoDoesKeepingEverything) {
                           }});
 }
 
+TEST(TrainStep, LayersWrittenOutAgreeWithALoop) {
+  expect_like_one_device({.change = [](model::ModelOptions& o) {
+    o.remat_policy = model::RematPolicy::kNone;
+    o.scan_layers = false;
+  }});
+  expect_like_one_device(
+      {.mesh = ring_of(2),
+       .change = [](model::ModelOptions& o) { o.scan_layers = false; }});
+}
+
 TEST(TrainStep, AllGatherAgreesWithOneDevice) {
   expect_like_one_device({.mesh = ring_of(4),
                           .strategy = ContextStrategy::kAllGather,
