@@ -633,7 +633,8 @@ std::string AttendPlan::summary() const {
   text += fmt::format(", layout {}, kernel {}", layout_name(q_layout.kind()),
                       backend->name());
   if (ring_scan_unroll > 0) {
-    text += fmt::format(", {} ring steps a pass", ring_scan_unroll);
+    text += fmt::format(", {} ring step{} in a pass of its loop",
+                        ring_scan_unroll, ring_scan_unroll == 1 ? "" : "s");
   }
   if (!estimate.empty()) text += ", estimated at " + estimate;
   return text;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ringmax/base/error.h"
+#include "ringmax/base/log.h"
 #include "ringmax/data/open_dataset.h"
 #include "ringmax/data/reorder.h"
 #include "ringmax/graph/print.h"
@@ -120,6 +121,8 @@ Session make_session(const config::Config& config) {
   pjrt::CompileOptions options =
       compile_options(config, session.client->platform_name());
   options.device_assignment = assignment.ids;
+  // The next line may be minutes away.
+  log_info("compiling the training step");
   auto loaded_init = cache.load_or_compile(
       *session.client, graph::print_stablehlo(*init), options);
   auto loaded_step = cache.load_or_compile(
