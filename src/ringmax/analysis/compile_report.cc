@@ -70,6 +70,25 @@ void memory_lines(const CompileFacts& facts, std::string& out) {
   }
 }
 
+const MeasuredKernel* measured(const CompileFacts& facts,
+                               const std::string& kernel) {
+  for (const MeasuredKernel& each : facts.measured) {
+    if (each.work.kernel == kernel) return &each;
+  }
+  return nullptr;
+}
+const KernelCycles* cycles_of_kernel(const CompileFacts& facts,
+                                     const std::string& kernel) {
+  const MeasuredKernel* found = measured(facts, kernel);
+  return found == nullptr ? nullptr : &found->cycles;
+}
+std::optional<double> useful_utilisation_of(const CompileFacts& facts,
+                                            const std::string& kernel) {
+  const MeasuredKernel* found = measured(facts, kernel);
+  if (found == nullptr || !found->cycles.pieces) return std::nullopt;
+  return useful_utilisation(*found->cycles.pieces, found->work, facts.target);
+}
+
 }  // namespace
 
 std::size_t CompileReport::hidden_rotations() const {
@@ -79,8 +98,7 @@ std::size_t CompileReport::hidden_rotations() const {
 }
 
 CompileReport make_compile_report(const CompileFacts& facts,
-                                  std::string_view optimized,
-                                  const std::string& llo_directory) {
+                                  std::string_view optimized) {
   const HloModule module = decode_hlo(optimized);
   const HloCounts counts(module);
   const hw::Topology& topology = facts.target.topology;
@@ -91,20 +109,14 @@ CompileReport make_compile_report(const CompileFacts& facts,
   report.rotations = rotations(module, counts, topology, facts.places);
   report.kernels = kernels(module, counts);
   EstimateSettings settings;
-  if (!llo_directory.empty()) {
-    for (const KernelRow& kernel : report.kernels) {
-      for (const std::string& instruction : kernel.instructions) {
-        const auto found = find_kernel_cycles(llo_directory, instruction);
-        if (!found || found->stretches.empty()) continue;
-        report.cycles[kernel.name] = *found;
-        settings.measured_utilisation[kernel.name] = found->utilisation();
-        break;
-      }
+  for (const MeasuredKernel& kernel : facts.measured) {
+    if (const auto useful = useful_utilisation_of(facts, kernel.work.kernel)) {
+      settings.measured_utilisation[kernel.work.kernel] = *useful;
     }
   }
   double flops = counts.matmul_flops();
   for (const KernelRow& kernel : report.kernels) {
-    flops += kernel.calls * kernel.flops;
+    flops += kernel.calls * kernel.flops * facts.kernel_balance;
   }
   report.executed_flops = devices * flops;
   report.estimate =
@@ -153,11 +165,21 @@ nlohmann::json to_json(const CompileReport& report) {
                             {"calls", row.calls},
                             {"flops_per_call", row.flops},
                             {"bytes_per_call", row.bytes}};
-    const auto cycles = report.cycles.find(row.name);
-    if (cycles != report.cycles.end()) {
-      entry["useful_mxu"] = cycles->second.utilisation();
-      entry["overhead_cycles_per_step"] = cycles->second.overhead;
-      entry["spills"] = cycles->second.spills;
+    if (const KernelCycles* cycles = cycles_of_kernel(facts, row.name)) {
+      entry["spills"] = cycles->spills;
+      entry["fills"] = cycles->fills;
+      entry["code_cycles"] = cycles->code;
+      if (const auto& pieces = cycles->pieces) {
+        entry["useful_mxu"] = *useful_utilisation_of(facts, row.name);
+        entry["overhead_cycles_per_step"] = pieces->step;
+        entry["cycles"] = {{"call", pieces->call},
+                           {"program", pieces->program},
+                           {"row", pieces->row},
+                           {"step", pieces->step},
+                           {"full_block", pieces->full},
+                           {"partial_block", pieces->partial},
+                           {"triangular_block", pieces->triangular}};
+      }
     }
     kernels.push_back(std::move(entry));
   }
@@ -215,13 +237,14 @@ std::string to_text(const CompileReport& report) {
   for (const KernelRow& row : report.kernels) {
     out += fmt::format("  {:<24}{:>6.0f} calls  {:.3f} TFLOP a call", row.name,
                        row.calls, row.flops / 1e12);
-    const auto cycles = report.cycles.find(row.name);
-    if (cycles != report.cycles.end()) {
-      out += fmt::format(
-          "  matrix units {:.1f}% busy on full blocks, {} cycles a grid step "
-          "beside them, {} spills",
-          100 * cycles->second.utilisation(), cycles->second.overhead,
-          cycles->second.spills);
+    if (const KernelCycles* cycles = cycles_of_kernel(facts, row.name)) {
+      if (const auto& pieces = cycles->pieces) {
+        out += fmt::format(
+            "  useful {:.1f}% of its static cycles, {} cycles a grid step "
+            "beside its blocks,",
+            100 * *useful_utilisation_of(facts, row.name), pieces->step);
+      }
+      out += fmt::format(" {} spills", cycles->spills);
     }
     out += "\n";
   }

@@ -4,7 +4,6 @@
 #define RINGMAX_ANALYSIS_COMPILE_REPORT_H_
 
 #include <cstdint>
-#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -44,6 +43,10 @@ struct CompileFacts {
   double model_flops = 0;
   double attention_flops = 0;
   std::int64_t tokens = 0;  // a step
+  // Kernels count the pairs of the busiest device; the mean one has this part.
+  double kernel_balance = 1;
+  // Of one layer's attention, where static cycles were asked for.
+  std::vector<MeasuredKernel> measured;
 };
 
 struct CompileReport {
@@ -51,8 +54,6 @@ struct CompileReport {
   std::vector<CollectiveRow> collectives;
   std::vector<Rotation> rotations;
   std::vector<KernelRow> kernels;
-  // By kernel, where static cycles were asked for.
-  std::map<std::string, KernelCycles> cycles;
   double executed_flops = 0;  // products and kernels, all devices
   StepEstimate estimate;
   double estimated_mfu = 0;
@@ -60,11 +61,9 @@ struct CompileReport {
   std::size_t hidden_rotations() const;
 };
 
-// `optimized` is the plugin's bytes of the program; `llo_directory` is where
-// libtpu dumped its schedules, empty for none.
+// `optimized` is the plugin's bytes of the program.
 CompileReport make_compile_report(const CompileFacts& facts,
-                                  std::string_view optimized,
-                                  const std::string& llo_directory = "");
+                                  std::string_view optimized);
 
 nlohmann::json to_json(const CompileReport& report);
 nlohmann::json to_json(const HbmUse& hbm);

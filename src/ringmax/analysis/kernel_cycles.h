@@ -1,10 +1,11 @@
-// A kernel's static schedule, from libtpu's per-bundle utilization files: how
-// many cycles its code has, and how many of them feed the matrix units.
+// A splash kernel's static schedule, from what libtpu dumps of it: the cycles
+// of its pieces, and with how often each runs (attention/splash/walk_counts.h)
+// its useful utilisation.
 //
-// Rows are issue cycles of one pass over all of the kernel's code. A kernel has
-// one stretch of matrix work for each kind of block, of which a grid step runs
-// one; what lies between them is the overhead of every step. So the figures
-// are those of a step on a full block.
+// Two files tell a schedule: "...-pre-delay_hlo-static-per-bundle-utilization"
+// has a row for each issue cycle, before delays are folded, and "...-post-
+// bundle-packing-post-ra" says which of them are in which loop and branch.
+// Cycles are static: windows are taken to arrive in time.
 #ifndef RINGMAX_ANALYSIS_KERNEL_CYCLES_H_
 #define RINGMAX_ANALYSIS_KERNEL_CYCLES_H_
 
@@ -12,35 +13,58 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "ringmax/attention/splash/walk_counts.h"
+#include "ringmax/hw/target.h"
 
 namespace ringmax::analysis {
 
-struct MatrixStretch {
-  std::int64_t cycles = 0;
-  double busy = 0;  // part of the matrix units' slots that are filled
+// Cycles of one run of each piece of code, without the pieces in it.
+struct KernelPieces {
+  std::int64_t call = 0;     // around the grid
+  std::int64_t program = 0;  // where a step of the parallel grid begins
+  std::int64_t row = 0;      // where a row of query blocks begins and ends
+  std::int64_t step = 0;     // windows, scalars, and the loop over key blocks
+  // Blocks, all passes of the loops in them.
+  std::int64_t full = 0;
+  std::int64_t partial = 0;
+  std::int64_t triangular = 0;
 };
 
 struct KernelCycles {
-  std::int64_t cycles = 0;    // of all code
-  std::int64_t overhead = 0;  // outside of matrix stretches
-  std::vector<MatrixStretch> stretches;
+  std::int64_t code = 0;    // issue cycles of one pass over all of it
   std::int64_t spills = 0;  // registers stored
   std::int64_t fills = 0;   // and loaded again
-
-  // Filled slots of the stretch with the most work, over its cycles and the
-  // overhead of a step. 0 without matrix work.
-  double utilisation() const;
+  // Nothing when the code has not the form that this kernel should have.
+  std::optional<KernelPieces> pieces;
 };
 
-// The text of a "*-static-per-bundle-utilization.txt". Throws kInvalidArgument
-// when it is something else.
-KernelCycles parse_kernel_cycles(std::string_view text);
+struct MeasuredKernel {
+  attention::splash::KernelWork work;
+  KernelCycles cycles;
+};
+
+// `utilization` and `regions` are the texts of the two files. Throws
+// kInvalidArgument when the former is something else.
+KernelCycles parse_kernel_cycles(std::string_view utilization,
+                                 std::string_view regions,
+                                 const attention::splash::KernelSpec& spec);
 
 // Of an instruction, from the folder that libtpu dumped into; nothing when
-// there is no such file.
-std::optional<KernelCycles> find_kernel_cycles(const std::string& directory,
-                                               const std::string& instruction);
+// there are no such files.
+std::optional<KernelCycles> find_kernel_cycles(
+    const std::string& directory, const std::string& instruction,
+    const attention::splash::KernelSpec& spec);
+
+// Of all calls, one core doing all of the work.
+double cycles_of(const KernelPieces& pieces,
+                 const attention::splash::KernelWork& work);
+
+// FLOPs of the visible pairs over those that the device could do in these
+// cycles, its cores sharing the programs.
+double useful_utilisation(const KernelPieces& pieces,
+                          const attention::splash::KernelWork& work,
+                          const hw::Target& target);
 
 }  // namespace ringmax::analysis
 

@@ -45,6 +45,9 @@ struct KernelRequest {
   DType dtype = DType::kF32;   // of q, k, v and dout: f32 or bf16
   bool segments = false;       // operands carry segment ids
   bool tile = false;           // operands carry a dense visibility
+  // Of the S x T pairs of a call, those that the mask shows the busiest device,
+  // on average over the ring's steps: for cost estimates.
+  double visible_share = 1;
   // Wanted block lengths in slots, >= 1; a kernel may use smaller ones, or
   // others where its hardware asks for it (its log line says so).
   struct BlockLengths {

@@ -506,6 +506,35 @@ void set_blocks(const BlockSettings& b, KernelRequest& r) {
   }
 }
 
+// Which part of a call's pairs its busiest device computes, and the mean device
+// of that. `pairs` are those of every ring device.
+void count_shares(bool rings, const std::vector<std::int64_t>& pairs,
+                  AttendPlan& plan) {
+  const KernelRequest& r = plan.request;
+  double busiest = 0;
+  double all = 0;
+  if (rings) {
+    for (const RingTrack& track : plan.schedule.tracks) {
+      for (const RingStep& step : track.steps) {
+        busiest += static_cast<double>(
+            *std::max_element(step.pairs.begin(), step.pairs.end()));
+        all += static_cast<double>(r.queries) *
+               static_cast<double>(track.key_slots.size());
+      }
+    }
+  } else {
+    busiest =
+        static_cast<double>(*std::max_element(pairs.begin(), pairs.end()));
+    all = static_cast<double>(r.queries) * static_cast<double>(r.keys);
+  }
+  if (busiest == 0) return;
+  double mean = 0;
+  for (const std::int64_t n : pairs) mean += static_cast<double>(n);
+  mean /= static_cast<double>(pairs.size());
+  plan.request.visible_share = busiest / all;
+  plan.balance = mean / busiest;
+}
+
 void count_work(const AttendShapes& s, const mesh::Mesh& mesh, const Mask& mask,
                 AttendPlan& plan) {
   const KernelRequest& r = plan.request;
@@ -529,6 +558,7 @@ void count_work(const AttendShapes& s, const mesh::Mesh& mesh, const Mask& mask,
                                  static_cast<std::size_t>(plan.ulysses_size),
                                  each);
   }
+  count_shares(rings, pairs, plan);
   if (rings) {
     plan.ring_steps_sent = plan.schedule.steps_sent();
     std::vector<std::int64_t> sent(static_cast<std::size_t>(plan.ring_size));
@@ -615,6 +645,11 @@ AttendPlan plan_attend(const AttendShapes& shapes,
   set_blocks(
       chosen_blocks(cost_case(shapes, settings, mesh, plan), settings, plan),
       plan.request);
+  // With the blocks that it has now.
+  if (const auto why = plan.backend->refusal(plan.request, settings.target)) {
+    fail_invalid("{}={}: {}", settings.names.kernel, plan.backend->name(),
+                 *why);
+  }
   for (std::string& why : choice.refused) {
     plan.refused.push_back("kernel " + std::move(why));
   }

@@ -112,6 +112,8 @@ struct AttendPlan {
   // Query-key pairs that every device along the sequence computes for each of
   // its heads, in the order of the sequence axes.
   std::vector<std::int64_t> pairs_per_device;
+  // Mean over the devices of the work that request.visible_share counts.
+  double balance = 1;
   // Bytes that the busiest device sends in the forward pass.
   std::int64_t bytes_sent_per_device = 0;
   std::int64_t ring_steps_sent = 0;

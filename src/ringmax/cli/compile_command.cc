@@ -22,9 +22,11 @@
 #include "ringmax/cli/arguments.h"
 #include "ringmax/cli/commands.h"
 #include "ringmax/cli/compile_memory.h"
+#include "ringmax/cli/measured_kernels.h"
 #include "ringmax/cli/progress.h"
 #include "ringmax/config/config.h"
 #include "ringmax/model/cost.h"
+#include "ringmax/model/plan_attention.h"
 #include "ringmax/train/ahead_of_time.h"
 
 namespace ringmax::cli {
@@ -116,6 +118,15 @@ analysis::HbmUse hbm_of(const pjrt::MemoryStats& stats,
   return hbm;
 }
 
+attention::AttendPlan plan_of(const config::Config& config,
+                              const train::Machine& machine) {
+  return model::plan_attention(
+      config.model, config.attention, config.device_mesh,
+      {config.global_batch, config.data.max_target_length,
+       config.data.has_segments()},
+      machine.target, config.plan);
+}
+
 // What the settings and the machine say; the program is the caller's.
 analysis::CompileFacts facts_of(const config::Config& config,
                                 const train::Machine& machine) {
@@ -131,6 +142,7 @@ analysis::CompileFacts facts_of(const config::Config& config,
   facts.attention_flops = static_cast<double>(model::attention_flops(
       config.model, config.global_batch, config.data.max_target_length));
   facts.tokens = config.tokens_per_step;
+  facts.kernel_balance = plan_of(config, machine).balance;
   return facts;
 }
 
@@ -145,7 +157,11 @@ analysis::CompileReport report_of(const Compiled& compiled,
   facts.program_bytes =
       static_cast<std::int64_t>(compiled.text.stablehlo.size());
   facts.hbm = hbm_of(compiled.executable.memory_stats(), machine.target);
-  return analysis::make_compile_report(facts, optimized, llo_directory);
+  if (!llo_directory.empty()) {
+    facts.measured = measured_kernels(plan_of(compiled.config, machine),
+                                      machine.topology, llo_directory);
+  }
+  return analysis::make_compile_report(facts, optimized);
 }
 
 // Of a program that is there already: another framework's, or one dumped.

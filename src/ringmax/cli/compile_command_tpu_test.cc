@@ -6,6 +6,7 @@
 
 #include "ringmax/base/file.h"
 #include "ringmax/base/testing/temp_dir.h"
+#include "ringmax/cli/testing/child.h"
 #include "ringmax/cli/testing/run.h"
 
 namespace ringmax::cli {
@@ -93,6 +94,32 @@ TEST(CompileCommandTest, ReportsAndDumps) {
   }
 }
 
+// In a process of its own: libtpu takes the flags for its dumps once.
+TEST(CompileCommandTest, KernelCyclesTellUsefulUtilisation) {
+  const TempDir dir;
+  const std::string json_path = dir.path() + "/report.json";
+  Child child(
+      small({"max_target_length=8192", "head_dim=128", "attention=flash",
+             "kernel_cycles=true", "--json", json_path}));
+  ASSERT_EQ(child.wait(), 0) << child.output();
+  EXPECT_THAT(child.output(), HasSubstr("of its static cycles"));
+  const nlohmann::json report = nlohmann::json::parse(read_file(json_path));
+  ASSERT_EQ(report["kernels"].size(), 2u);
+  for (const nlohmann::json& kernel : report["kernels"]) {
+    SCOPED_TRACE(kernel["name"].get<std::string>());
+    EXPECT_GT(kernel["useful_mxu"], 0.3);
+    EXPECT_LT(kernel["useful_mxu"], 1.0);
+    EXPECT_GT(kernel["overhead_cycles_per_step"], 100);
+    EXPECT_LT(kernel["overhead_cycles_per_step"], 2000);
+    EXPECT_GE(kernel["spills"], 0);
+    // At 128 wide products 2,048 x 2,048 pairs take 16,384 cycles forward.
+    EXPECT_GT(kernel["cycles"]["full_block"], 4000);
+    EXPECT_GT(kernel["cycles"]["triangular_block"], 2000);
+    EXPECT_LT(kernel["cycles"]["triangular_block"],
+              kernel["cycles"]["full_block"]);
+  }
+}
+
 TEST(CompileCommandTest, RefusesBeforeCompiling) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"compile_topology=v9-8"}, "v5p-16"},
@@ -101,6 +128,11 @@ TEST(CompileCommandTest, RefusesBeforeCompiling) {
       {{"ici_context_parallelism=8", "ici_fsdp_parallelism=1"},
        "there are 4 tpu devices"},
       {{"compile_topology_num_slices=2"}, "several slices"},
+      {{"max_target_length=65536", "dtype=float32", "sa_block_q=16384",
+        "sa_block_kv=16384"},
+       "sa_block_q=16384, sa_block_kv=16384: a forward splash kernel"},
+      {{"max_target_length=65536", "sa_block_q_dkv=16384"},
+       "a backward splash kernel"},
       {{"--read", "/no/such/program.pb"}, "/no/such/program.pb"},
       {{"--read", "/etc/hostname"}, "HLO"},
       {{"find_max_length=maybe"}, "valid are true and false"},

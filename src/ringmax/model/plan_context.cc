@@ -13,6 +13,7 @@
 #include "ringmax/base/error.h"
 #include "ringmax/model/attention.h"
 #include "ringmax/model/options.h"
+#include "ringmax/model/plan_attention.h"
 
 namespace ringmax::model {
 namespace {
@@ -169,22 +170,7 @@ class Planner {
   }
 
   attention::AttendPlan ask_gate(const ContextPlan& plan) {
-    const auto heads = [&](std::int64_t count) {
-      return Shape(model_.dtype,
-                   {shape_.batch, shape_.length, count, model_.head_dim});
-    };
-    attention::AttendShapes shapes;
-    shapes.q = heads(model_.base_num_query_heads);
-    shapes.k = shapes.v = heads(model_.base_num_kv_heads);
-    if (shape_.segments) {
-      shapes.q_segments = shapes.kv_segments =
-          Shape(DType::kI32, {shape_.batch, shape_.length});
-    }
-    if (model_.attention_sink) {
-      shapes.sinks = Shape(model_.weight_dtype, {model_.base_num_query_heads});
-    }
-    return attention::plan_attend(
-        shapes, attend_settings(model_, options_, plan, mesh_, target_), mesh_);
+    return plan_attention(model_, options_, mesh_, shape_, target_, plan);
   }
 
   const ModelOptions& model_;
@@ -197,6 +183,30 @@ class Planner {
 };
 
 }  // namespace
+
+attention::AttendPlan plan_attention(const ModelOptions& model,
+                                     const AttentionOptions& options,
+                                     const mesh::Mesh& mesh,
+                                     const SequenceShape& shape,
+                                     const hw::Target& target,
+                                     const ContextPlan& context) {
+  const auto heads = [&](std::int64_t count) {
+    return Shape(model.dtype,
+                 {shape.batch, shape.length, count, model.head_dim});
+  };
+  attention::AttendShapes shapes;
+  shapes.q = heads(model.base_num_query_heads);
+  shapes.k = shapes.v = heads(model.base_num_kv_heads);
+  if (shape.segments) {
+    shapes.q_segments = shapes.kv_segments =
+        Shape(DType::kI32, {shape.batch, shape.length});
+  }
+  if (model.attention_sink) {
+    shapes.sinks = Shape(model.weight_dtype, {model.base_num_query_heads});
+  }
+  return attention::plan_attend(
+      shapes, attend_settings(model, options, context, mesh, target), mesh);
+}
 
 ContextPlan plan_context(const ModelOptions& model,
                          const AttentionOptions& options,

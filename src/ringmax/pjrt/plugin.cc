@@ -198,9 +198,11 @@ Plugin load_tpu_compiler(const std::string& llo_directory) {
     const char* given = std::getenv(kFlags);
     const std::string flags = fmt::format(
         "{}{}--xla_jf_dump_to={} --xla_jf_dump_llo_text=true "
-        "--xla_jf_dump_llo_pass_label_regex=pre-delay",
+        "--xla_jf_dump_llo_pass_label_regex="
+        "(pre-delay|post-bundle-packing-post-ra) "
+        "--xla_jf_dump_only_matching_hlo={}",
         given == nullptr ? "" : given, given == nullptr ? "" : " ",
-        llo_directory);
+        llo_directory, kDumpedInstruction);
     ::setenv(kFlags, flags.c_str(), /*overwrite=*/1);
   }
   return Plugin::load(path);

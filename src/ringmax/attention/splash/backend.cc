@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "ringmax/attention/splash/blocks.h"
 #include "ringmax/attention/splash/splash.h"
+#include "ringmax/base/error.h"
 #include "ringmax/kernel/call.h"
 
 namespace ringmax::attention::splash {
@@ -33,6 +35,14 @@ class SplashBackend : public Backend {
     if (request.dtype != DType::kF32 && request.dtype != DType::kBF16) {
       return fmt::format("dtype {}; float32 and bfloat16 are supported",
                          dtype_name(request.dtype));
+    }
+    try {
+      forward_spec(request);
+      backward_spec(request);
+    } catch (const Error& error) {
+      // Blocks that somebody asked for are an error, whatever else would do.
+      if (error.code() != ErrorCode::kResourceExhausted) throw;
+      return error.message();
     }
     return std::nullopt;
   }

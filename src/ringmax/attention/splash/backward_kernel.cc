@@ -22,9 +22,7 @@ class Backward : public WalkKernel {
                  [&](const Values& g) { begin(g); });
     kernel.step([&](const Values& g) { step(g); });
 
-    const double pairs = static_cast<double>(s_.heads()) *
-                         static_cast<double>(s_.queries) *
-                         static_cast<double>(s_.keys);
+    const double pairs = s_.visible_pairs();
     const double d = static_cast<double>(s_.head_dim);
     const double v = static_cast<double>(s_.value_dim);
     kernel.set_cost({2 * pairs * (3 * d + 2 * v), pairs, bytes()});
@@ -65,11 +63,13 @@ class Backward : public WalkKernel {
     const double heads = static_cast<double>(s_.heads());
     const double width = static_cast<double>(s_.head_dim + s_.value_dim);
     const double q = static_cast<double>(s_.queries);
-    const double kv = static_cast<double>(s_.batch * s_.kv_heads) *
-                      static_cast<double>(s_.keys) * width;
+    const double kv_rows = static_cast<double>(s_.batch * s_.kv_heads) *
+                           static_cast<double>(s_.keys);
     return heads * q *
                (width * element + 8 + 8 * static_cast<double>(s_.head_dim)) +
-           kv * (4 + element * static_cast<double>(rows()));
+           kv_rows * width * 4 +
+           s_.visible_pairs() / static_cast<double>(s_.block_q) * width *
+               element;
   }
 
   void begin(const Values& g) {

@@ -13,10 +13,10 @@ namespace ringmax::attention::splash {
 namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-// What the compiler grants without being asked, and what it needs beside the
-// kernel's own windows.
+// What the compiler grants without being asked, and what it needs at least
+// beside the kernel's own windows.
 constexpr std::int64_t kDefaultLimit = 16 * kMiB;
-constexpr std::int64_t kTemporaries = 6 * kMiB;
+constexpr std::int64_t kLeastTemporaries = 6 * kMiB;
 // MaxText's default, which says nothing about this machine.
 constexpr std::int64_t kUnasked = 512;
 
@@ -27,11 +27,16 @@ struct Best {
   std::int64_t keys_at_once;
   std::int64_t keys_unrolled;
   std::int64_t triangle_keys_at_once;
+  // Of temporaries, for a pair of a tile.
+  std::int64_t pair_bytes;
 };
-constexpr Best kForwardBf16 = {2048, 512, 1024, 256};
-constexpr Best kForwardF32 = {1024, 512, 1024, 256};
-constexpr Best kBackwardBf16 = {1024, 512, 1024, 128};
-constexpr Best kBackwardF32 = {512, 256, 512, 128};
+constexpr Best kForwardBf16 = {2048, 512, 1024, 256, 6};
+constexpr Best kForwardF32 = {1024, 512, 1024, 256, 6};
+constexpr Best kBackwardBf16 = {1024, 512, 1024, 128, 12};
+constexpr Best kBackwardF32 = {512, 256, 512, 128, 12};
+
+// Upwards.
+std::int64_t mib(std::int64_t bytes) { return (bytes + kMiB - 1) / kMiB; }
 
 std::int64_t round_up(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
@@ -66,9 +71,19 @@ void set_blocks(KernelSpec* s, const KernelRequest& r, const Best& best,
   s->keys = round_up(r.keys, s->window());
 }
 
+// What a kernel is called in messages, with its settings.
+struct Names {
+  const char* kernel;
+  const char* block_q;
+  const char* block_kv;
+};
+constexpr Names kForwardNames = {"forward", "sa_block_q", "sa_block_kv"};
+constexpr Names kBackwardNames = {"backward", "sa_block_q_dkv",
+                                  "sa_block_kv_dkv"};
+
 KernelSpec fitted(
     const KernelRequest& r, const KernelRequest::BlockLengths& asked,
-    const Best& best, bool split_keys,
+    const Best& best, const Names& names, bool split_keys,
     const std::function<std::unique_ptr<kernel::Kernel>(const KernelSpec&)>&
         build) {
   KernelSpec s;
@@ -82,13 +97,16 @@ KernelSpec fitted(
   s.dtype = r.dtype;
   s.segments = r.segments;
   s.tile = r.tile;
+  s.visible_share = r.visible_share;
   // Only a machine with such memory has an opinion on blocks.
   const bool tuned = r.vmem_bytes > 0;
   const auto wanted = [&](std::int64_t setting, std::int64_t ours) {
     return tuned && setting == kUnasked ? ours : setting;
   };
-  std::int64_t q = wanted(asked.q, best.block);
-  std::int64_t kv = wanted(asked.kv, best.block);
+  const std::int64_t asked_q = wanted(asked.q, best.block);
+  const std::int64_t asked_kv = wanted(asked.kv, best.block);
+  std::int64_t q = asked_q;
+  std::int64_t kv = asked_kv;
   // A power of two times 128, so that halves of it stay whole lanes.
   const std::int64_t asked_keys = wanted(asked.kv_compute, best.keys_at_once);
   std::int64_t at_once = best.keys_at_once;
@@ -96,8 +114,23 @@ KernelSpec fitted(
   set_blocks(&s, r, best, q, kv, at_once);
   if (!tuned) return s;
 
+  const bool chosen = asked.q != kUnasked || asked.kv != kUnasked;
+  std::int64_t first_need = 0;  // of the blocks that were asked for
   while (true) {
-    const std::int64_t need = build(s)->vmem_bytes() + kTemporaries;
+    const std::int64_t need =
+        build(s)->vmem_bytes() +
+        std::max(kLeastTemporaries,
+                 s.block_q * s.keys_at_once * best.pair_bytes);
+    if (need <= r.vmem_bytes && first_need > 0) {
+      fail_invalid(
+          "{}={}, {}={}: a {} splash kernel with such blocks of head_dim {} in "
+          "{} needs {} MiB of VMEM, {} MiB more than the {} MiB there are; "
+          "{}={} with {}={} would fit",
+          names.block_q, asked_q, names.block_kv, asked_kv, names.kernel,
+          r.head_dim, dtype_name(r.dtype), mib(first_need),
+          mib(first_need - r.vmem_bytes), r.vmem_bytes / kMiB, names.block_q, q,
+          names.block_kv, kv);
+    }
     if (need <= r.vmem_bytes) {
       s.vmem_limit_bytes = std::max(kDefaultLimit, need);
       return s;
@@ -112,6 +145,7 @@ KernelSpec fitted(
       s.window_parts /= 2;
       s.keys = round_up(r.keys, s.window());
     } else if (std::max(q, kv) > kLanes) {
+      if (chosen && first_need == 0) first_need = need;
       q = std::max(kLanes, q / 2);
       kv = std::max(kLanes, kv / 2);
       set_blocks(&s, r, best, q, kv, s.keys_at_once);
@@ -120,7 +154,7 @@ KernelSpec fitted(
            "attention: a splash kernel with blocks of {} queries and {} keys "
            "of head_dim {} needs {} MiB of VMEM, and there are {} MiB; no "
            "smaller block exists",
-           s.block_q, s.block_kv, s.head_dim, need / kMiB, r.vmem_bytes / kMiB);
+           s.block_q, s.block_kv, s.head_dim, mib(need), r.vmem_bytes / kMiB);
     }
   }
 }
@@ -130,13 +164,13 @@ KernelSpec fitted(
 KernelSpec forward_spec(const KernelRequest& r) {
   return fitted(r, r.forward_blocks,
                 r.dtype == DType::kF32 ? kForwardF32 : kForwardBf16,
-                /*split_keys=*/false, forward_kernel);
+                kForwardNames, /*split_keys=*/false, forward_kernel);
 }
 
 KernelSpec backward_spec(const KernelRequest& r) {
   return fitted(r, r.backward_blocks,
                 r.dtype == DType::kF32 ? kBackwardF32 : kBackwardBf16,
-                /*split_keys=*/true, backward_kernel);
+                kBackwardNames, /*split_keys=*/true, backward_kernel);
 }
 
 }  // namespace ringmax::attention::splash

@@ -9,8 +9,9 @@
 
 namespace ringmax::attention::splash {
 
-// Throw kResourceExhausted, with the figures, when not even the smallest blocks
-// fit request.vmem_bytes.
+// Throw kInvalidArgument, naming the settings and what would fit, when blocks
+// that somebody asked for do not fit request.vmem_bytes; kResourceExhausted,
+// with the figures, when not even the smallest do.
 KernelSpec forward_spec(const KernelRequest& request);
 // Its `keys` may be less than the request's: then the kernel is called for one
 // run of so many keys after the other, dq staying in place.

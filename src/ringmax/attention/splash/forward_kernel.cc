@@ -42,9 +42,7 @@ class Forward : public WalkKernel {
     kernel.end([&](const Values& g) { return entry(g).last(); },
                [&](const Values&) { finish(); });
 
-    const double pairs = static_cast<double>(s_.heads()) *
-                         static_cast<double>(s_.queries) *
-                         static_cast<double>(s_.keys);
+    const double pairs = s_.visible_pairs();
     const double width = static_cast<double>(s_.head_dim + s_.value_dim);
     kernel.set_cost({2 * pairs * width, pairs, bytes()});
     kernel.set_vmem_limit_bytes(s_.vmem_limit_bytes);
@@ -77,8 +75,8 @@ class Forward : public WalkKernel {
     return heads * q *
                (static_cast<double>(s_.head_dim) * element +
                 static_cast<double>(s_.value_dim) * 4 + 8) +
-           heads * static_cast<double>(s_.query_blocks()) *
-               static_cast<double>(s_.keys) * width * element;
+           s_.visible_pairs() / static_cast<double>(s_.block_q) * width *
+               element;
   }
 
   // One update of the softmax: the keys of a tile against its query rows.

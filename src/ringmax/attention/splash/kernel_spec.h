@@ -23,6 +23,7 @@ struct KernelSpec {
   DType dtype = DType::kBF16;
   bool segments = false;
   bool tile = false;
+  double visible_share = 1;  // of all pairs, for the cost estimate
   // Multiples of 128 that divide the lengths. A step sees `window_parts` key
   // blocks; within a block, keys are taken in runs of `keys_at_once`, on the
   // diagonal in tiles of `triangle_keys_at_once`. Code for `keys_unrolled` keys
@@ -39,6 +40,10 @@ struct KernelSpec {
   bool partial = true;
   bool triangular = true;
 
+  double visible_pairs() const {
+    return visible_share * static_cast<double>(heads()) *
+           static_cast<double>(queries) * static_cast<double>(keys);
+  }
   std::int64_t heads() const { return batch * kv_heads * groups; }
   std::int64_t query_blocks() const { return queries / block_q; }
   std::int64_t window() const { return block_kv * window_parts; }
