@@ -249,7 +249,7 @@ StepEstimate estimate_step(const HloModule& module, const HloCounts& counts,
         kernel.name,
         100 * (known ? measured->second : settings.kernel_utilisation),
         target.peak_bf16_flops / 1e12,
-        known ? "its static cycles on full blocks"
+        known ? "its useful utilisation by static cycles"
               : "assumed; kernel_cycles=true takes static cycles"));
   }
   if (!counts.unknown_loops().empty()) {

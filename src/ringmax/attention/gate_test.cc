@@ -335,44 +335,45 @@ TEST(Gate, ChoosesBlocksThatNobodyAsksFor) {
     how.blocks.block_q = 96;
     EXPECT_EQ(plan_attend(s, how, mesh_of(4)).request.forward_blocks.q, 96);
   }
+}
 
-  TEST(Gate, KernelsAreToldWhatTheBusiestDeviceSees) {
-    const auto plan_of = [](LayoutKind layout, Strategy strategy) {
-      AttendSettings how = settings();
-      how.mask = Mask::causal();
-      how.layout = layout;
-      how.strategy = strategy;
-      return plan_attend(shapes(), how, mesh_of(4));
-    };
-    // Shards of 24: on the diagonal 25/48 of the pairs, all of them in the
-    // three steps after it, where devices 1 to 3, 2 and 3, and 3 have work.
-    const AttendPlan ring = plan_of(LayoutKind::kContiguous, Strategy::kRing);
-    const double diagonal = 25.0 / 48;
-    EXPECT_DOUBLE_EQ(ring.request.visible_share, (diagonal + 3) / 4);
-    EXPECT_DOUBLE_EQ(ring.balance, (4 * diagonal + 6) / 4 / (diagonal + 3));
-    EXPECT_DOUBLE_EQ(plan_of(LayoutKind::kZigzag, Strategy::kRing).balance, 1);
-    // The last device sees all keys but half of its own.
-    const AttendPlan gathered =
-        plan_of(LayoutKind::kContiguous, Strategy::kAllGather);
-    EXPECT_DOUBLE_EQ(gathered.request.visible_share, (diagonal + 3) / 4);
-  }
-
-  TEST(Gate, CountsWhatAWindowSends) {
-    AttendShapes s;
-    s.q = Shape(DType::kBF16, {1, 65536, 32, 128});
-    s.k = s.v = Shape(DType::kBF16, {1, 65536, 8, 128});
+TEST(Gate, KernelsAreToldWhatTheBusiestDeviceSees) {
+  const auto plan_of = [](LayoutKind layout, Strategy strategy) {
     AttendSettings how = settings();
-    how.strategy = Strategy::kRing;
-    how.mask = Mask::local(4095, 0);
-    const std::int64_t shard_bytes = 8192 * 8 * 256 * 2;
-    const AttendPlan contiguous = plan_attend(s, how, mesh_of(8));
-    EXPECT_EQ(contiguous.ring_steps_sent, 1);
-    EXPECT_EQ(contiguous.bytes_sent_per_device, shard_bytes);
-    how.layout = LayoutKind::kZigzag;
-    const AttendPlan zigzag = plan_attend(s, how, mesh_of(8));
-    EXPECT_EQ(zigzag.ring_steps_sent, 2);
-    EXPECT_EQ(zigzag.bytes_sent_per_device, 2 * shard_bytes);
-  }
+    how.mask = Mask::causal();
+    how.layout = layout;
+    how.strategy = strategy;
+    return plan_attend(shapes(), how, mesh_of(4));
+  };
+  // Shards of 24: on the diagonal 25/48 of the pairs, all of them in the
+  // three steps after it, where devices 1 to 3, 2 and 3, and 3 have work.
+  const AttendPlan ring = plan_of(LayoutKind::kContiguous, Strategy::kRing);
+  const double diagonal = 25.0 / 48;
+  EXPECT_DOUBLE_EQ(ring.request.visible_share, (diagonal + 3) / 4);
+  EXPECT_DOUBLE_EQ(ring.balance, (4 * diagonal + 6) / 4 / (diagonal + 3));
+  EXPECT_DOUBLE_EQ(plan_of(LayoutKind::kZigzag, Strategy::kRing).balance, 1);
+  // The last device sees all keys but half of its own.
+  const AttendPlan gathered =
+      plan_of(LayoutKind::kContiguous, Strategy::kAllGather);
+  EXPECT_DOUBLE_EQ(gathered.request.visible_share, (diagonal + 3) / 4);
+}
+
+TEST(Gate, CountsWhatAWindowSends) {
+  AttendShapes s;
+  s.q = Shape(DType::kBF16, {1, 65536, 32, 128});
+  s.k = s.v = Shape(DType::kBF16, {1, 65536, 8, 128});
+  AttendSettings how = settings();
+  how.strategy = Strategy::kRing;
+  how.mask = Mask::local(4095, 0);
+  const std::int64_t shard_bytes = 8192 * 8 * 256 * 2;
+  const AttendPlan contiguous = plan_attend(s, how, mesh_of(8));
+  EXPECT_EQ(contiguous.ring_steps_sent, 1);
+  EXPECT_EQ(contiguous.bytes_sent_per_device, shard_bytes);
+  how.layout = LayoutKind::kZigzag;
+  const AttendPlan zigzag = plan_attend(s, how, mesh_of(8));
+  EXPECT_EQ(zigzag.ring_steps_sent, 2);
+  EXPECT_EQ(zigzag.bytes_sent_per_device, 2 * shard_bytes);
+}
 
 }  // namespace
 }  // namespace ringmax::attention
