@@ -259,9 +259,6 @@ Client cpu_client(const std::string& plugin_path, std::int64_t cpu_devices) {
   query.explicit_path = plugin_path;
   ClientOptions options;
   options.values["cpu_device_count"] = cpu_devices;
-  // The caller waits for each step in any case. Asynchronously, the next step
-  // may begin before the last one has freed its temporaries: twice the memory.
-  options.values["asynchronous"] = false;
   const Plugin plugin = Plugin::load(find_plugin(query));
   Client client = Client::create(plugin, options);
   if (client.platform_name() != "cpu") {
