@@ -59,9 +59,17 @@ TEST(Speed, ManyLayersStayALoop) {
   EXPECT_TRUE(config.model.scan_layers);
 }
 
+TEST(Speed, SeveralDevicesKeepTheLoop) {
+  config::Config config =
+      loaded({"ici_context_parallelism=2", "per_device_batch_size=0.5"});
+  EXPECT_EQ(choose_for_speed(config, kPlenty), "");
+  EXPECT_EQ(config.model.remat_policy, RematPolicy::kFull);
+  EXPECT_TRUE(config.model.scan_layers);
+}
+
 TEST(Speed, OnlyOnTheCpu) {
   config::Config config = loaded({});
-  config.runtime.hardware = pjrt::Hardware::kTpu;
+  config.platform = "tpu";
   EXPECT_EQ(choose_for_speed(config, kPlenty), "");
   EXPECT_EQ(config.model.remat_policy, RematPolicy::kFull);
 }
