@@ -5,15 +5,10 @@
 #include <numeric>
 #include <utility>
 
+#include "ringmax/attention/division.h"
+
 namespace ringmax::attention {
 namespace {
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) {
-  return a / b - (a % b < 0 ? 1 : 0);
-}
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return -floor_div(-a, b);
-}
 
 // Cuts rows [begin, end) where the interval meets the tile's sides and hands
 // every piece on, clipped: sink(row_begin, row_end, interval), the interval

@@ -2,20 +2,10 @@
 
 #include <algorithm>
 
+#include "ringmax/attention/division.h"
 #include "ringmax/base/error.h"
 
 namespace ringmax::attention {
-namespace {
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) {
-  return a / b - (a % b < 0 ? 1 : 0);
-}
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return -floor_div(-a, b);
-}
-
-}  // namespace
-
 TileKeys::TileKeys(const Mask& mask) : usable_(add_laws(mask)) {}
 
 bool TileKeys::add_laws(const Mask& mask) {
