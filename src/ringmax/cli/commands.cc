@@ -11,6 +11,7 @@ constexpr Command kCommands[] = {
      run_attention},
     {"plan", "draws mask, layout, ring steps and work per device", run_plan},
     {"bench", "measures attention or the training step", run_bench},
+    {"generate", "continues a text with what a run has learnt", run_generate},
     {"config", "prints every setting with its value and where it came from",
      run_config},
     {"doctor", "says what of RingMax works on this machine", run_doctor},

@@ -26,6 +26,7 @@ std::span<const Command> commands();
 int run_attention(Args args);
 int run_compile(Args args);
 int run_config(Args args);
+int run_generate(Args args);
 int run_plan(Args args);
 int run_train(Args args);
 int run_bench(Args args);

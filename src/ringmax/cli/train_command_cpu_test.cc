@@ -77,6 +77,19 @@ TEST(Train, OfTextOnARingLeavesAWholeRun) {
                 .at("model_type"),
             "llama");
 
+  // Generating from what was written goes on as the run's own sample did.
+  const auto generate = [&](const std::string& word) {
+    return run({"generate", "run=" + dir.path() + "/first", "prompt=The ",
+                "executable_cache_dir=" + dir.path() + "/cache", word});
+  };
+  const Result generated = generate("seed=0");
+  ASSERT_EQ(generated.code, 0) << generated.err;
+  EXPECT_THAT(first.out, HasSubstr("sample: " + generated.out));
+  const Result likeliest = generate("temperature=0");
+  EXPECT_EQ(likeliest.code, 0) << likeliest.err;
+  EXPECT_NE(likeliest.out, generated.out);
+  EXPECT_EQ(generate("temperature=0").out, likeliest.out);
+
   // The same command again, from the executable cache: the same bits.
   const Result second = train("second");
   ASSERT_EQ(second.code, 0) << second.err;

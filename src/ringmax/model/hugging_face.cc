@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "ringmax/base/error.h"
+#include "ringmax/base/problems.h"
 #include "ringmax/mesh/mesh.h"
 #include "ringmax/model/parameters.h"
 
@@ -73,6 +76,119 @@ constexpr LayerName kLayerNames[] = {
     {"layers/mlp/wo", "mlp.down_proj", true},
 };
 
+std::string layer_tensor(std::int64_t layer, std::string_view theirs) {
+  return fmt::format("model.layers.{}.{}.weight", layer, theirs);
+}
+std::string sinks_tensor(std::int64_t layer) {
+  return fmt::format("model.layers.{}.self_attn.sinks", layer);
+}
+
+// The tensor of that name as [dims] of float32.
+HostArray expect(const SafetensorsFile& file, const std::string& name,
+                 const Dims& dims) {
+  if (!file.contains(name)) {
+    fail_invalid("{}: it has no tensor '{}', which its config.json asks for",
+                 file.path(), name);
+  }
+  HostArray tensor = file.tensor(name);
+  const Shape valid(DType::kF32, dims);
+  if (tensor.shape() != valid) {
+    fail_invalid("{}: tensor '{}' is {}; by its config.json it is {}",
+                 file.path(), name, tensor.shape().to_string(),
+                 valid.to_string());
+  }
+  return tensor;
+}
+
+// Layers' tensors, one after the other, as one array of `shape`.
+HostArray stack(const SafetensorsFile& file, const Shape& shape,
+                const LayerName& name) {
+  HostArray stacked(shape);
+  Dims dims(shape.dims.begin() + 1, shape.dims.end());
+  if (name.turned) std::swap(dims[0], dims[1]);
+  std::byte* to = stacked.bytes().data();
+  for (std::int64_t l = 0; l < shape.dims[0]; ++l) {
+    HostArray one = expect(file, layer_tensor(l, name.theirs), dims);
+    if (name.turned) one = transposed(one);
+    std::memcpy(to, one.bytes().data(), one.bytes().size());
+    to += one.bytes().size();
+  }
+  return stacked;
+}
+
+// A value of a config.json; `fallback` where the key is not there.
+template <typename T>
+T value_of(const nlohmann::json& config, const char* key, T fallback) {
+  return config.contains(key) && !config.at(key).is_null()
+             ? config.at(key).get<T>()
+             : fallback;
+}
+
+void read_rope_scaling(const nlohmann::json& config, const std::string& path,
+                       ModelOptions& o) {
+  if (!config.contains("rope_scaling") || config.at("rope_scaling").is_null()) {
+    return;
+  }
+  const nlohmann::json& scaling = config.at("rope_scaling");
+  const auto type = scaling.at("rope_type").get<std::string>();
+  if (type != "llama3") {
+    fail_invalid("{}: rope_type \"{}\" is not there; valid is \"llama3\"", path,
+                 type);
+  }
+  o.rope_type = RopeType::kLlama31;
+  o.rope_llama3_factor = scaling.at("factor").get<double>();
+  o.rope_llama3_low_freq_factor = scaling.at("low_freq_factor").get<double>();
+  o.rope_llama3_high_freq_factor = scaling.at("high_freq_factor").get<double>();
+  o.rope_llama3_original_length =
+      scaling.at("original_max_position_embeddings").get<std::int64_t>();
+}
+
+ModelOptions read_options(const nlohmann::json& config,
+                          const std::string& path) {
+  const auto type = config.at("model_type").get<std::string>();
+  if (type != "llama" && type != "mistral" && type != "ringmax") {
+    fail_invalid(
+        "{}: model_type \"{}\" is not there; valid are llama, mistral and "
+        "ringmax",
+        path, type);
+  }
+  ModelOptions o;
+  o.model_name = type;
+  o.dtype = DType::kF32;
+  o.base_emb_dim = config.at("hidden_size").get<std::int64_t>();
+  o.base_mlp_dim = config.at("intermediate_size").get<std::int64_t>();
+  o.base_num_decoder_layers =
+      config.at("num_hidden_layers").get<std::int64_t>();
+  o.base_num_query_heads = config.at("num_attention_heads").get<std::int64_t>();
+  o.base_num_kv_heads =
+      value_of(config, "num_key_value_heads", o.base_num_query_heads);
+  o.vocab_size = config.at("vocab_size").get<std::int64_t>();
+  o.normalization_layer_epsilon = config.at("rms_norm_eps").get<double>();
+  o.rope_max_timescale = value_of(config, "rope_theta", 10000.0);
+  o.logits_via_embedding = value_of(config, "tie_word_embeddings", false);
+  o.normalize_embedding_logits = false;
+  for (const std::int64_t size :
+       {o.base_emb_dim, o.base_mlp_dim, o.base_num_decoder_layers,
+        o.base_num_query_heads, o.base_num_kv_heads, o.vocab_size}) {
+    if (size < 1)
+      fail_invalid("{}: a size of {}; valid is 1 or more", path, size);
+  }
+  o.head_dim =
+      value_of(config, "head_dim", o.base_emb_dim / o.base_num_query_heads);
+  o.sliding_window_size = value_of<std::int64_t>(config, "sliding_window", 0);
+  o.chunk_attn_window_size =
+      value_of<std::int64_t>(config, "attention_chunk_size", 0);
+  if (o.sliding_window_size > 0) {
+    o.attention_type = AttentionType::kLocalSliding;
+  } else if (o.chunk_attn_window_size > 0) {
+    o.attention_type = AttentionType::kChunk;
+  }
+  o.attention_sink = value_of(config, "attention_sink", false);
+  o.attn_logits_soft_cap = value_of(config, "attn_logit_softcapping", 0.0);
+  read_rope_scaling(config, path, o);
+  return o;
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, HostArray>> to_hugging_face(
@@ -99,11 +215,10 @@ std::vector<std::pair<std::string, HostArray>> to_hugging_face(
       const Dims& d = stacked.shape().dims;
       HostArray one = layer_of(stacked, l, Dims(d.begin() + 1, d.end()));
       if (name.turned) one = transposed(one);
-      all.emplace_back(fmt::format("model.layers.{}.{}.weight", l, name.theirs),
-                       std::move(one));
+      all.emplace_back(layer_tensor(l, name.theirs), std::move(one));
     }
     if (o.attention_sink) {
-      all.emplace_back(fmt::format("model.layers.{}.self_attn.sinks", l),
+      all.emplace_back(sinks_tensor(l),
                        layer_of(at("layers/self_attention/sinks"), l,
                                 {o.base_num_query_heads}));
     }
@@ -155,6 +270,51 @@ std::string hugging_face_config(const ModelOptions& o) {
         {"original_max_position_embeddings", o.rope_llama3_original_length}};
   }
   return config.dump(2) + "\n";
+}
+
+ModelOptions options_of_hugging_face(const std::string& text,
+                                     const std::string& path) {
+  ModelOptions options;
+  try {
+    options = read_options(nlohmann::json::parse(text), path);
+  } catch (const nlohmann::json::exception& error) {
+    fail_invalid("{}: not the config.json of a model: {}", path, error.what());
+  }
+  Problems problems;
+  validate(options, problems);
+  problems.throw_if_any();
+  return options;
+}
+
+std::vector<HostArray> from_hugging_face(const SafetensorsFile& file,
+                                         const ModelOptions& o) {
+  std::vector<HostArray> weights;
+  for (const ParameterInfo& info : parameters(o, mesh::Mesh())) {
+    if (info.name == "token_embedder/embedding") {
+      weights.push_back(
+          expect(file, "model.embed_tokens.weight", info.shape.dims));
+    } else if (info.name == "decoder_norm/scale") {
+      weights.push_back(expect(file, "model.norm.weight", info.shape.dims));
+    } else if (info.name == "logits_dense/kernel") {
+      weights.push_back(expect(file, "lm_head.weight", info.shape.dims));
+    } else if (info.name == "layers/self_attention/sinks") {
+      weights.emplace_back(info.shape);
+      std::byte* to = weights.back().bytes().data();
+      for (std::int64_t l = 0; l < o.base_num_decoder_layers; ++l) {
+        const HostArray one =
+            expect(file, sinks_tensor(l), {o.base_num_query_heads});
+        std::memcpy(to, one.bytes().data(), one.bytes().size());
+        to += one.bytes().size();
+      }
+    } else {
+      const auto* name = std::find_if(
+          std::begin(kLayerNames), std::end(kLayerNames),
+          [&](const LayerName& each) { return each.ours == info.name; });
+      RINGMAX_CHECK(name != std::end(kLayerNames));
+      weights.push_back(stack(file, info.shape, *name));
+    }
+  }
+  return weights;
 }
 
 }  // namespace ringmax::model

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ringmax/base/array.h"
+#include "ringmax/base/safetensors.h"
 #include "ringmax/model/options.h"
 
 namespace ringmax::model {
@@ -20,6 +21,18 @@ std::vector<std::pair<std::string, HostArray>> to_hugging_face(
 
 // The text of the config.json that goes with them.
 std::string hugging_face_config(const ModelOptions& options);
+
+// The way back: the model that a config.json describes, its activations in
+// float32. `path` is for messages. Throws kInvalidArgument where the text is no
+// such file, or describes a model that RingMax does not have.
+ModelOptions options_of_hugging_face(const std::string& text,
+                                     const std::string& path);
+
+// The weights of a file written from to_hugging_face(), in the order of
+// parameters(). Throws kInvalidArgument, naming the tensor, where one is
+// missing or has another shape or dtype than `options` ask for.
+std::vector<HostArray> from_hugging_face(const SafetensorsFile& file,
+                                         const ModelOptions& options);
 
 }  // namespace ringmax::model
 

@@ -1,11 +1,16 @@
 #include "ringmax/model/hugging_face.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "ringmax/base/error.h"
+#include "ringmax/base/safetensors.h"
+#include "ringmax/base/testing/temp_dir.h"
 #include "ringmax/mesh/axis_rules.h"
 #include "ringmax/model/parameters.h"
 #include "ringmax/model/testing/small_options.h"
@@ -150,6 +155,100 @@ TEST(HuggingFace, AModelThatIsNoLlamaDoesNotSayItIsOne) {
               o.attn_logits_soft_cap = 50;
             }).at("attn_logit_softcapping"),
             50);
+}
+
+// Written and read again: the same model and the same bits.
+void expect_round_trip(const ModelOptions& o) {
+  const TempDir dir;
+  const std::string path = dir.path() + "/model.safetensors";
+  std::vector<TensorSource> tensors;
+  for (auto& [name, array] : to_hugging_face(numbered(o), o)) {
+    tensors.push_back(tensor_source(name, std::move(array)));
+  }
+  write_safetensors(path, std::move(tensors), {});
+  const std::string text = hugging_face_config(o);
+  const ModelOptions read = options_of_hugging_face(text, "config.json");
+  EXPECT_EQ(hugging_face_config(read), text);
+  const auto infos = parameters(read, mesh::Mesh());
+  const auto weights = from_hugging_face(SafetensorsFile(path), read);
+  const auto expected = numbered(o);
+  const auto names = parameters(o, mesh::Mesh());
+  ASSERT_EQ(weights.size(), infos.size());
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    if (infos[i].name == "logits_dense/kernel" && o.logits_via_embedding) {
+      continue;  // the scaled head, which has no parameter of its own here
+    }
+    const HostArray& original = expected[parameter_index(names, infos[i].name)];
+    ASSERT_EQ(weights[i].shape(), original.shape()) << infos[i].name;
+    EXPECT_TRUE(std::ranges::equal(weights[i].bytes(), original.bytes()))
+        << infos[i].name;
+  }
+}
+
+TEST(HuggingFace, IsReadAsItWasWritten) {
+  expect_round_trip(unlike_dims());
+  ModelOptions o = unlike_dims();
+  o.logits_via_embedding = true;
+  o.normalize_embedding_logits = false;
+  o.rope_type = RopeType::kLlama31;
+  o.rope_llama3_factor = 32;
+  o.rope_llama3_original_length = 4096;
+  o.normalization_layer_epsilon = 1e-6;
+  o.rope_max_timescale = 500000;
+  expect_round_trip(o);
+  o.normalize_embedding_logits = true;
+  o.attention_type = AttentionType::kLocalSliding;
+  o.sliding_window_size = 5;
+  o.attn_logits_soft_cap = 30;
+  expect_round_trip(o);
+  o.attention_type = AttentionType::kChunk;
+  o.sliding_window_size = 0;
+  o.chunk_attn_window_size = 4;
+  o.attention_sink = true;
+  expect_round_trip(o);
+}
+
+TEST(HuggingFace, FilesOfAnotherModelAreRefused) {
+  const auto refusal = [](const auto& read) -> std::string {
+    try {
+      read();
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "";
+  };
+  const auto options = [&](const std::string& text) {
+    return refusal([&] { options_of_hugging_face(text, "a/config.json"); });
+  };
+  EXPECT_THAT(options("{"), ::testing::StartsWith("a/config.json: not the"));
+  EXPECT_THAT(options(R"({"model_type": "llama"})"),
+              ::testing::HasSubstr("hidden_size"));
+  EXPECT_THAT(options(R"({"model_type": "gpt2"})"),
+              ::testing::HasSubstr("valid are llama, mistral and ringmax"));
+  auto config = nlohmann::json::parse(hugging_face_config(unlike_dims()));
+  config["num_attention_heads"] = 0;
+  EXPECT_THAT(options(config.dump()), ::testing::HasSubstr("a size of 0"));
+  config["num_attention_heads"] = "four";
+  EXPECT_THAT(options(config.dump()), ::testing::HasSubstr("type must be"));
+
+  const TempDir dir;
+  const std::string path = dir.path() + "/model.safetensors";
+  std::vector<TensorSource> tensors;
+  for (auto& [name, array] :
+       to_hugging_face(numbered(unlike_dims()), unlike_dims())) {
+    tensors.push_back(tensor_source(name, std::move(array)));
+  }
+  write_safetensors(path, std::move(tensors), {});
+  const auto weights = [&](auto change) {
+    ModelOptions o = unlike_dims();
+    change(o);
+    return refusal([&] { from_hugging_face(SafetensorsFile(path), o); });
+  };
+  EXPECT_EQ(weights([](ModelOptions&) {}), "");
+  EXPECT_THAT(weights([](ModelOptions& o) { o.base_num_decoder_layers = 4; }),
+              ::testing::HasSubstr("no tensor 'model.layers.3."));
+  EXPECT_THAT(weights([](ModelOptions& o) { o.vocab_size = 8; }),
+              ::testing::HasSubstr("'model.embed_tokens.weight' is "));
 }
 
 }  // namespace

@@ -43,12 +43,17 @@ void build(graph::Graph& g, const model::ModelOptions& options,
   g.result("logits", graph::reshape(logits, {options.vocab_size}));
 }
 
-// A token from softmax(logits / temperature) over bytes and the end token.
+// A token from softmax(logits / temperature) over bytes and the end token; the
+// likeliest for temperature 0.
 std::int32_t pick(const HostArray& logits, double temperature, double uniform) {
   const auto all = logits.data<float>();
   const auto count = std::min<std::size_t>(all.size(), data::kByteVocabSize);
-  const float top = *std::max_element(
+  const auto likeliest = std::max_element(
       all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
+  if (temperature == 0) {
+    return static_cast<std::int32_t>(likeliest - all.begin());
+  }
+  const float top = *likeliest;
   std::vector<double> mass(count);
   double sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
