@@ -12,8 +12,6 @@
 namespace ringmax::attention {
 namespace {
 
-constexpr std::int64_t kUnbounded = Mask::kUnbounded;
-
 // Calls visit(tile) for tiles of one stride that cover the rectangle, until it
 // returns false.
 template <typename Visit>

@@ -61,12 +61,13 @@ TEST(NativeCpuTest, EveryFeatureUnderEveryStrategy) {
   c.inputs.soft_cap = 3;
   c.inputs.sinks = {0.5, -1, 2, 0};
   const ReferenceOutputs want = reference_attention(c.inputs);
-  for (RunSettings how : {on(Strategy::kSingle, 1, LayoutKind::kContiguous),
-                          on(Strategy::kRing, 4, LayoutKind::kZigzag),
-                          on(Strategy::kRing, 8, LayoutKind::kContiguous),
-                          on(Strategy::kAllGather, 2, LayoutKind::kZigzag),
-                          on(Strategy::kUlysses, 2, LayoutKind::kStriped),
-                          on(Strategy::kUsp, 4, LayoutKind::kZigzag)}) {
+  for (const RunSettings& how :
+       {on(Strategy::kSingle, 1, LayoutKind::kContiguous),
+        on(Strategy::kRing, 4, LayoutKind::kZigzag),
+        on(Strategy::kRing, 8, LayoutKind::kContiguous),
+        on(Strategy::kAllGather, 2, LayoutKind::kZigzag),
+        on(Strategy::kUlysses, 2, LayoutKind::kStriped),
+        on(Strategy::kUsp, 4, LayoutKind::kZigzag)}) {
     SCOPED_TRACE(how.to_string());
     expect_near(runner.run(c, how), want, kTolerance);
   }

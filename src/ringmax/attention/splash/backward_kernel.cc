@@ -5,7 +5,6 @@
 namespace ringmax::attention::splash {
 
 namespace k = ringmax::kernel;
-using k::Value;
 using k::Values;
 
 namespace {

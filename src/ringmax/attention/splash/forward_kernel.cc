@@ -10,7 +10,6 @@ namespace ringmax::attention::splash {
 
 namespace k = ringmax::kernel;
 using graph::ReduceKind;
-using k::Value;
 using k::Values;
 
 namespace {
