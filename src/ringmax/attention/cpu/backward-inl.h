@@ -25,6 +25,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "ringmax/attention/cpu/bf16_dots.h"
+#include "ringmax/attention/cpu/elements-inl.h"
 #include "ringmax/attention/cpu/kernel.h"
 #include "ringmax/attention/cpu/math-inl.h"
 #include "ringmax/attention/cpu/product-inl.h"
@@ -49,7 +51,8 @@ struct BackwardPlan {
   }
 };
 
-inline BackwardPlan backward_plan(const Problem& p, std::int64_t terms) {
+template <typename E>
+BackwardPlan backward_plan(const Problem& p, std::int64_t terms) {
   BackwardPlan plan;
   // About 192 keys by 96 queries.
   std::int64_t kv = std::min<std::int64_t>(192, p.keys);
@@ -70,15 +73,29 @@ inline BackwardPlan backward_plan(const Problem& p, std::int64_t terms) {
   const auto floats = [](std::int64_t n) {
     return Scratch::rounded(static_cast<std::size_t>(n) * sizeof(float));
   };
+  const std::int64_t d = elements<E>(p.head_dim);
+  const std::int64_t v = elements<E>(p.value_dim);
+  const std::int64_t rows = elements<E>(plan.q_block);
+  const std::int64_t tile = plan.kv_block * plan.q_block;
   plan.scratch_bytes =
-      floats(plan.kv_block * p.head_dim) * 2 +
-      floats(plan.kv_block * p.value_dim) +
-      floats(plan.kv_block * plan.q_block) * 2 +
-      floats(plan.q_block * p.head_dim) + floats(plan.q_block * p.value_dim) +
+      floats(plan.kv_block * d) + floats(plan.kv_block * v) +
+      floats(elements<E>(plan.kv_block) * p.head_dim) +
+      floats(plan.q_block * d) + floats(plan.q_block * v) +
       Scratch::rounded(static_cast<std::size_t>(terms) * sizeof(Hull));
+  if constexpr (kPairs<E>) {
+    plan.scratch_bytes +=
+        floats(plan.kv_block * std::max(d, v)) + floats(rows * p.head_dim) +
+        floats(rows * p.value_dim) + floats(plan.q_block * kPanel) * 2 +
+        floats(rows * plan.kv_block) * 2 + floats(tile / 2);
+  } else {
+    plan.scratch_bytes += floats(tile) * 2;
+  }
   return plan;
 }
 
+// T: how q, k, v and dout are stored; E: what they become. Of float32 elements
+// one copy of the rows serves every product; pairs of bfloat16 come both ways.
+template <typename T, typename E>
 class BackwardTask {
  public:
   BackwardTask(const Problem& p, const BackwardInputs& inputs,
@@ -87,17 +104,34 @@ class BackwardTask {
         in_(inputs),
         visibility_(visibility),
         plan_(plan),
+        qk_depth_(elements<E>(p.head_dim)),
+        v_depth_(elements<E>(p.value_dim)),
         scratch_(plan.scratch_bytes),
-        k_panels_(scratch_.take<float>(plan.kv_block * p.head_dim)),
-        v_panels_(scratch_.take<float>(plan.kv_block * p.value_dim)),
-        k_room_(scratch_.take<float>(plan.kv_block * p.head_dim)),
-        p_tile_(scratch_.take<float>(plan.kv_block * plan.q_block)),
-        ds_tile_(scratch_.take<float>(plan.kv_block * plan.q_block)),
-        q_room_(scratch_.take<float>(plan.q_block * p.head_dim)),
-        dout_room_(scratch_.take<float>(plan.q_block * p.value_dim)),
-        hulls_(scratch_.take<Hull>(visibility.terms())) {}
+        k_panels_(scratch_.take<E>(plan.kv_block * qk_depth_)),
+        v_panels_(scratch_.take<E>(plan.kv_block * v_depth_)),
+        k_deep_(scratch_.take<E>(elements<E>(plan.kv_block) * p.head_dim)),
+        q_(scratch_.take<E>(plan.q_block * qk_depth_)),
+        dout_(scratch_.take<E>(plan.q_block * v_depth_)),
+        hulls_(scratch_.take<Hull>(visibility.terms())) {
+    const std::int64_t tile = plan.kv_block * plan.q_block;
+    if constexpr (kPairs<E>) {
+      const std::int64_t rows = elements<E>(plan.q_block);
+      room_ = scratch_.take<E>(plan.kv_block * std::max(qk_depth_, v_depth_));
+      q_deep_ = scratch_.take<E>(rows * p.head_dim);
+      dout_deep_ = scratch_.take<E>(rows * p.value_dim);
+      s_ = scratch_.take<float>(plan.q_block * kPanel);
+      dp_ = scratch_.take<float>(plan.q_block * kPanel);
+      p_deep_ = scratch_.take<E>(rows * plan.kv_block);
+      ds_deep_ = scratch_.take<E>(rows * plan.kv_block);
+      ds_ = scratch_.take<E>(tile / 2);
+    } else {
+      q_deep_ = q_;
+      dout_deep_ = dout_;
+      p_deep_ = s_ = scratch_.take<float>(tile);
+      ds_ = ds_deep_ = dp_ = scratch_.take<float>(tile);
+    }
+  }
 
-  template <typename T>
   void run(std::int64_t round, std::int64_t task) {
     const std::int64_t heads = p_.batch * p_.kv_heads;
     const std::int64_t kv_part = task / heads;
@@ -121,50 +155,62 @@ class BackwardTask {
               hulls_, visibility_.query_segments(batch, s, s + queries_), batch,
               t / plan_.kv_block);
           if (kind == BlockKind::kEmpty) continue;
-          if (!ready) take_keys<T>(batch, kv_head);
+          if (!ready) take_keys(batch, kv_head);
           ready = true;
           const bool masked = kind == BlockKind::kPartial || p_.tile != nullptr;
-          pair<T>(batch, kv_head, kv_head * p_.groups + g, masked);
+          pair(batch, kv_head, kv_head * p_.groups + g, masked);
         }
       }
     }
   }
 
  private:
-  template <typename T>
+  // What logits are multiplied with, in K or afterwards.
+  float logit_factor() const {
+    return static_cast<float>(p_.soft_cap > 0 ? p_.scale / p_.soft_cap
+                                              : p_.scale * kLog2E);
+  }
+
   void take_keys(std::int64_t batch, std::int64_t kv_head) {
     const T* k = row_at<T>(p_.k, batch, kv_head, kv_begin_);
     const T* v = row_at<T>(p_.v, batch, kv_head, kv_begin_);
-    const float factor = static_cast<float>(
-        p_.soft_cap > 0 ? p_.scale / p_.soft_cap : p_.scale * kLog2E);
-    for (std::int64_t n = 0; n < keys_; n += kPanel) {
-      const std::int64_t count = std::min<std::int64_t>(kPanel, keys_ - n);
-      float* k_panel = k_panels_ + n * p_.head_dim;
-      float* v_panel = v_panels_ + n * p_.value_dim;
-      if (count < kPanel) {
-        std::fill_n(k_panel, kPanel * p_.head_dim, 0.0f);
-        std::fill_n(v_panel, kPanel * p_.value_dim, 0.0f);
-      }
-      transpose(k + n * p_.k.row, p_.k.row, count, p_.head_dim, factor, k_panel,
-                kPanel);
-      transpose(v + n * p_.v.row, p_.v.row, count, p_.value_dim, 1.0f, v_panel,
-                kPanel);
-    }
-    k_rows_ = rows_as_float(k, p_.k.row, keys_, p_.head_dim, k_room_);
+    take_panels(k, p_.k.row, p_.head_dim, logit_factor(), k_panels_);
+    take_panels(v, p_.v.row, p_.value_dim, 1.0f, v_panels_);
+    take_deep_rows(k, p_.k.row, keys_, p_.head_dim, k_deep_);
   }
 
-  template <typename T>
+  // Keys along lanes, kPanel at a time: [elements(columns)][kPanel] each.
+  void take_panels(const T* rows, std::int64_t stride, std::int64_t columns,
+                   float factor, E* panels) {
+    const std::int64_t depth = elements<E>(columns);
+    if constexpr (kPairs<E>) take_rows(rows, stride, keys_, columns, room_);
+    for (std::int64_t n = 0; n < keys_; n += kPanel) {
+      const std::int64_t count = std::min<std::int64_t>(kPanel, keys_ - n);
+      E* panel = panels + n * depth;
+      if (count < kPanel) std::fill_n(panel, kPanel * depth, E{});
+      if constexpr (kPairs<E>) {
+        transpose(room_ + n * depth, depth, count, depth, 1.0f, panel, kPanel);
+      } else {
+        transpose(rows + n * stride, stride, count, columns, factor, panel,
+                  kPanel);
+      }
+    }
+  }
+
   void pair(std::int64_t batch, std::int64_t kv_head, std::int64_t head,
             bool masked) {
-    const A q = rows_as_float(row_at<T>(p_.q, batch, head, q_begin_), p_.q.row,
-                              queries_, p_.head_dim, q_room_);
-    const A dout =
-        rows_as_float(row_at<T>(in_.dout, batch, head, q_begin_), in_.dout.row,
-                      queries_, p_.value_dim, dout_room_);
-    const std::int64_t tile = plan_.kv_block;
+    const T* q = row_at<T>(p_.q, batch, head, q_begin_);
+    const T* dout = row_at<T>(in_.dout, batch, head, q_begin_);
+    take_rows(q, p_.q.row, queries_, p_.head_dim, q_);
+    take_rows(dout, in_.dout.row, queries_, p_.value_dim, dout_);
+    if constexpr (kPairs<E>) {
+      take_deep_rows(q, p_.q.row, queries_, p_.head_dim, q_deep_);
+      take_deep_rows(dout, in_.dout.row, queries_, p_.value_dim, dout_deep_);
+    }
     const std::int64_t heads = p_.kv_heads * p_.groups;
     const std::int64_t at = (batch * heads + head) * p_.queries + q_begin_;
-    // Queries [seen_begin, seen_end) see some key of a panel.
+    const std::int64_t row = elements<E>(plan_.kv_block);
+    // Queries [begin, end) see some key of a panel.
     std::int64_t begin = 0;
     std::int64_t end = queries_;
     for (std::int64_t n = 0; n < keys_; n += kPanel) {
@@ -174,48 +220,71 @@ class BackwardTask {
         // dQ reads whole rows.
         for (std::int64_t i = 0; i < queries_; ++i) {
           if (i < begin || i >= end) {
-            std::fill_n(ds_tile_ + i * tile + n, kPanel, 0.0f);
+            std::fill_n(ds_ + i * row + elements<E>(n), elements<E>(kPanel),
+                        E{});
           }
         }
         if (begin == end) continue;
       }
       const std::int64_t vecs = (count + kLanes - 1) / kLanes;
-      float* p_at = p_tile_ + begin * tile + n;
-      float* ds_at = ds_tile_ + begin * tile + n;
-      product_panel<Order::kRows, Start::kZero>(
-          end - begin, vecs, {q.data + begin * q.stride, q.stride},
-          {k_panels_ + n * p_.head_dim, kPanel}, p_.head_dim, {p_at, tile});
-      product_panel<Order::kRows, Start::kZero>(
-          end - begin, vecs, {dout.data + begin * dout.stride, dout.stride},
-          {v_panels_ + n * p_.value_dim, kPanel}, p_.value_dim, {ds_at, tile});
+      const C s = logits(n);
+      const C dp = slopes(n);
+      product_panel<Order::kRows, Start::kZero, E>(
+          end - begin, vecs, {q_ + begin * qk_depth_, qk_depth_},
+          {k_panels_ + n * qk_depth_, kPanel}, qk_depth_,
+          {s.data + begin * s.stride, s.stride});
+      product_panel<Order::kRows, Start::kZero, E>(
+          end - begin, vecs, {dout_ + begin * v_depth_, v_depth_},
+          {v_panels_ + n * v_depth_, kPanel}, v_depth_,
+          {dp.data + begin * dp.stride, dp.stride});
       if (masked) {
         weights<true>(batch, at, n, vecs, begin, end);
       } else {
         weights<false>(batch, at, n, vecs, begin, end);
       }
       // Fewer queries for a panel that is partly hidden.
-      if (masked) add_to_keys(batch, kv_head, n, count, q, dout, begin, end);
+      if (masked) add_to_keys(batch, kv_head, n, count, begin, end);
     }
-    if (!masked) add_to_keys(batch, kv_head, 0, keys_, q, dout, 0, queries_);
-    product_add<Order::kRows>(
-        queries_, p_.head_dim, {ds_tile_, tile}, {k_rows_.data, k_rows_.stride},
-        keys_, {row_at(in_.dq, batch, head, q_begin_), in_.dq.row});
+    if (!masked) add_to_keys(batch, kv_head, 0, keys_, 0, queries_);
+    if constexpr (kPairs<E>) {
+      // The lane next to an odd last key would meet the zero beside it in K.
+      if (keys_ % 2 != 0) {
+        for (std::int64_t i = 0; i < queries_; ++i) {
+          E& last = ds_[i * row + keys_ / 2];
+          last = static_cast<E>(static_cast<std::uint32_t>(last) & 0xFFFF);
+        }
+      }
+    }
+    product_add<Order::kRows, E>(
+        queries_, p_.head_dim, {ds_, row}, {k_deep_, p_.head_dim},
+        elements<E>(keys_),
+        {row_at(in_.dq, batch, head, q_begin_), in_.dq.row});
   }
 
-  // dV and dK of keys [n, n + count) from queries [begin, end) of the block.
+  // dV and dK of keys [n, n + count) from queries [begin, end) of the block;
+  // begin is even where elements are pairs.
   void add_to_keys(std::int64_t batch, std::int64_t kv_head, std::int64_t n,
-                   std::int64_t count, A q, A dout, std::int64_t begin,
-                   std::int64_t end) {
-    const std::int64_t tile = plan_.kv_block;
+                   std::int64_t count, std::int64_t begin, std::int64_t end) {
+    const std::int64_t row = plan_.kv_block;
     const std::int64_t key = kv_begin_ + n;
-    product_add<Order::kColumns>(
-        count, p_.value_dim, {p_tile_ + begin * tile + n, tile},
-        {dout.data + begin * dout.stride, dout.stride}, end - begin,
+    const std::int64_t first = elements<E>(begin);
+    const std::int64_t depth = elements<E>(end - begin);
+    product_add<Order::kColumns, E>(
+        count, p_.value_dim, {p_deep_ + first * row + n, row},
+        {dout_deep_ + first * p_.value_dim, p_.value_dim}, depth,
         {row_at(in_.dv, batch, kv_head, key), in_.dv.row});
-    product_add<Order::kColumns>(
-        count, p_.head_dim, {ds_tile_ + begin * tile + n, tile},
-        {q.data + begin * q.stride, q.stride}, end - begin,
+    product_add<Order::kColumns, E>(
+        count, p_.head_dim, {ds_deep_ + first * row + n, row},
+        {q_deep_ + first * p_.head_dim, p_.head_dim}, depth,
         {row_at(in_.dk, batch, kv_head, key), in_.dk.row});
+  }
+
+  // Where the logits and dP of keys from n on stand, query by query.
+  C logits(std::int64_t n) const {
+    return kPairs<E> ? C{s_, kPanel} : C{s_ + n, plan_.kv_block};
+  }
+  C slopes(std::int64_t n) const {
+    return kPairs<E> ? C{dp_, kPanel} : C{dp_ + n, plan_.kv_block};
   }
 
   // The least range of queries of the block outside of which none sees a key of
@@ -237,6 +306,7 @@ class BackwardTask {
     end = queries_;
     while (begin < end && !sees(begin)) ++begin;
     while (end > begin && !sees(end - 1)) --end;
+    if constexpr (kPairs<E>) begin &= ~std::int64_t{1};
   }
 
   // Logits to probabilities, dP to dS. `at` indexes lse and delta.
@@ -245,59 +315,105 @@ class BackwardTask {
                             std::int64_t vecs, std::int64_t begin,
                             std::int64_t end) {
     const FloatTag d;
-    const IntTag di;
-    const bool cap = p_.soft_cap > 0;
-    const Vec cap_v = hn::Set(d, static_cast<float>(p_.soft_cap * kLog2E));
-    const Vec scale = hn::Set(d, static_cast<float>(p_.scale));
-    const Vec hidden = hn::Set(d, -std::numeric_limits<float>::infinity());
-    const std::int64_t tile = plan_.kv_block;
-    const std::int32_t* keys = visibility_.kv_positions() + kv_begin_ + n;
-    const std::int32_t* q_segments = visibility_.q_segments(batch);
-    const std::int32_t* kv_segments = visibility_.kv_segments(batch);
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t query = q_begin_ + i;
-      // A row of which the caller says that it sees nothing has no weights.
-      const float lse = in_.lse[at + i];
-      const Vec base = hn::Set(d, lse > -std::numeric_limits<float>::infinity()
-                                      ? static_cast<float>(lse * kLog2E)
-                                      : std::numeric_limits<float>::infinity());
-      const Vec delta = hn::Set(d, in_.delta[at + i]);
-      for (std::int64_t j = 0; j < vecs; ++j) {
-        float* p_at = p_tile_ + i * tile + n + j * kLanes;
-        float* ds_at = ds_tile_ + i * tile + n + j * kLanes;
-        Vec s = hn::LoadU(d, p_at);
-        Vec slope = scale;
-        if (cap) {
-          const Vec th = tanh(s);
-          slope = hn::NegMulAdd(hn::Mul(scale, th), th, scale);
-          s = hn::Mul(cap_v, th);
+    const C s = logits(n);
+    const C dp = slopes(n);
+    if constexpr (kPairs<E>) {
+      const std::int64_t tile = plan_.kv_block;
+      for (std::int64_t i = begin; i < end; i += 2) {
+        // A last query without a neighbour stands beside zeros.
+        const bool two = i + 1 < end;
+        const Row one(*this, batch, at, i);
+        const Row other(*this, batch, at, two ? i + 1 : i);
+        for (std::int64_t j = 0; j < vecs; ++j) {
+          const auto weight = [&](const Row& row, std::int64_t of) HWY_ATTR {
+            return this->template weight<kMasked>(
+                row, n + j * kLanes,
+                hn::LoadU(d, s.data + of * s.stride + j * kLanes),
+                hn::LoadU(d, dp.data + of * dp.stride + j * kLanes));
+          };
+          const Weight a = weight(one, i);
+          Weight b{hn::Zero(d), hn::Zero(d)};
+          if (two) b = weight(other, i + 1);
+          const std::int64_t deep = i / 2 * tile + n + j * kLanes;
+          store_pairs(a.p, b.p, p_deep_ + deep);
+          E* first = ds_ + (i * tile + n + j * kLanes) / 2;
+          store_pairs_and_rows(a.ds, b.ds, two, ds_deep_ + deep, first,
+                               first + tile / 2);
         }
-        if constexpr (kMasked) {
-          const IntVec key = hn::LoadU(di, keys + j * kLanes);
-          auto seen = hn::FirstN(di, 0);
-          for (std::int64_t t = 0; t < visibility_.terms(); ++t) {
-            const auto before =
-                hn::Gt(hn::Set(di, visibility_.first(t)[query]), key);
-            const auto after =
-                hn::Gt(key, hn::Set(di, visibility_.last(t)[query]));
-            seen = hn::Or(seen, hn::Not(hn::Or(before, after)));
-          }
-          if (q_segments != nullptr) {
-            seen = hn::And(seen, hn::Eq(hn::Set(di, q_segments[query]),
-                                        hn::LoadU(di, kv_segments + kv_begin_ +
-                                                          n + j * kLanes)));
-          }
-          if (p_.tile != nullptr) {
-            seen = hn::And(seen, tile_seen(query, n + j * kLanes));
-          }
-          s = hn::IfThenElse(hn::RebindMask(d, seen), s, hidden);
+      }
+    } else {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const Row row(*this, batch, at, i);
+        for (std::int64_t j = 0; j < vecs; ++j) {
+          float* p_at = s.data + i * s.stride + j * kLanes;
+          float* ds_at = dp.data + i * dp.stride + j * kLanes;
+          const Weight w = weight<kMasked>(
+              row, n + j * kLanes, hn::LoadU(d, p_at), hn::LoadU(d, ds_at));
+          hn::StoreU(w.p, d, p_at);
+          hn::StoreU(w.ds, d, ds_at);
         }
-        const Vec p = exp2(hn::Sub(s, base));
-        const Vec dp = hn::LoadU(d, ds_at);
-        hn::StoreU(p, d, p_at);
-        hn::StoreU(hn::Mul(hn::Mul(p, slope), hn::Sub(dp, delta)), d, ds_at);
       }
     }
+  }
+
+  // What all pairs of a query share.
+  struct Row {
+    Row(const BackwardTask& task, std::int64_t batch, std::int64_t at,
+        std::int64_t i)
+        : query(task.q_begin_ + i),
+          q_segments(task.visibility_.q_segments(batch)),
+          kv_segments(task.visibility_.kv_segments(batch)) {
+      const FloatTag d;
+      // A row of which the caller says that it sees nothing has no weights.
+      const float lse = task.in_.lse[at + i];
+      base = hn::Set(d, lse > -std::numeric_limits<float>::infinity()
+                            ? static_cast<float>(lse * kLog2E)
+                            : std::numeric_limits<float>::infinity());
+      delta = hn::Set(d, task.in_.delta[at + i]);
+    }
+    std::int64_t query;
+    const std::int32_t* q_segments;
+    const std::int32_t* kv_segments;
+    Vec base, delta;
+  };
+  struct Weight {
+    Vec p, ds;
+  };
+
+  // From logits and dP of keys from kv_begin_ + n on.
+  template <bool kMasked>
+  HWY_INLINE Weight weight(const Row& row, std::int64_t n, Vec s, Vec dp) {
+    const FloatTag d;
+    const IntTag di;
+    Vec slope = hn::Set(d, static_cast<float>(p_.scale));
+    if constexpr (kPairs<E>) s = hn::Mul(s, hn::Set(d, logit_factor()));
+    if (p_.soft_cap > 0) {
+      const Vec th = tanh(s);
+      slope = hn::NegMulAdd(hn::Mul(slope, th), th, slope);
+      s = hn::Mul(hn::Set(d, static_cast<float>(p_.soft_cap * kLog2E)), th);
+    }
+    if constexpr (kMasked) {
+      const Vec hidden = hn::Set(d, -std::numeric_limits<float>::infinity());
+      const IntVec key =
+          hn::LoadU(di, visibility_.kv_positions() + kv_begin_ + n);
+      auto seen = hn::FirstN(di, 0);
+      for (std::int64_t t = 0; t < visibility_.terms(); ++t) {
+        const auto before =
+            hn::Gt(hn::Set(di, visibility_.first(t)[row.query]), key);
+        const auto after =
+            hn::Gt(key, hn::Set(di, visibility_.last(t)[row.query]));
+        seen = hn::Or(seen, hn::Not(hn::Or(before, after)));
+      }
+      if (row.q_segments != nullptr) {
+        seen = hn::And(seen,
+                       hn::Eq(hn::Set(di, row.q_segments[row.query]),
+                              hn::LoadU(di, row.kv_segments + kv_begin_ + n)));
+      }
+      if (p_.tile != nullptr) seen = hn::And(seen, tile_seen(row.query, n));
+      s = hn::IfThenElse(hn::RebindMask(d, seen), s, hidden);
+    }
+    const Vec p = exp2(hn::Sub(s, row.base));
+    return {p, hn::Mul(hn::Mul(p, slope), hn::Sub(dp, row.delta))};
   }
 
   // Lanes from key slot kv_begin_ + n of a row of the dense tile.
@@ -315,36 +431,53 @@ class BackwardTask {
   const BackwardInputs& in_;
   const Visibility& visibility_;
   const BackwardPlan& plan_;
+  const std::int64_t qk_depth_, v_depth_;  // elements(D), elements(V)
   Scratch scratch_;
-  float* k_panels_;  // [kv_block / kPanel][D][kPanel], scaled
-  float* v_panels_;  // [kv_block / kPanel][V][kPanel]
-  float* k_room_;
-  float* p_tile_;   // [q_block][kv_block]: logits, then probabilities
-  float* ds_tile_;  // the same: dP, then dS
-  float* q_room_;
-  float* dout_room_;
+  E* k_panels_;  // [kv_block / kPanel][elements(D)][kPanel]; scaled if float32
+  E* v_panels_;  // [kv_block / kPanel][elements(V)][kPanel]
+  E* k_deep_;    // [elements(kv_block)][D]
+  E* q_;         // [q_block][elements(D)]
+  E* dout_;      // [q_block][elements(V)]
+  E* q_deep_;    // [elements(q_block)][D]
+  E* dout_deep_;
+  // float32: [q_block][kv_block], of which the probabilities take the logits'
+  // place and dS that of dP. Pairs: [q_block][kPanel].
+  float* s_;
+  float* dp_;
+  E* p_deep_;   // [elements(q_block)][kv_block]
+  E* ds_deep_;  // the same
+  E* ds_;       // [q_block][elements(kv_block)]
+  E* room_ = nullptr;
   Hull* hulls_;
-  A k_rows_{};
   // The pair of blocks at hand.
   std::int64_t kv_begin_ = 0, keys_ = 0, q_begin_ = 0, queries_ = 0;
 };
 
-inline void backward(const Problem& p, const BackwardInputs& inputs,
-                     const Workers& workers) {
+template <typename T, typename E>
+void backward_with(const Problem& p, const BackwardInputs& inputs,
+                   const Workers& workers) {
   const std::int64_t terms =
       std::ssize(visible_terms(p.mask, std::span<const std::int32_t>()));
-  const BackwardPlan plan = backward_plan(p, terms);
+  const BackwardPlan plan = backward_plan<E>(p, terms);
   const Visibility visibility(p, plan.kv_block);
   for (std::int64_t round = 0; round < plan.runs; ++round) {
     workers.run(plan.tasks(p), [&](std::int64_t task) {
-      BackwardTask worker(p, inputs, visibility, plan);
-      if (p.dtype == DType::kBF16) {
-        worker.run<std::uint16_t>(round, task);
-      } else {
-        worker.run<float>(round, task);
-      }
+      BackwardTask<T, E>(p, inputs, visibility, plan).run(round, task);
     });
   }
+}
+
+inline void backward(const Problem& p, const BackwardInputs& inputs,
+                     const Workers& workers) {
+  if (p.dtype == DType::kF32) {
+    return backward_with<float, float>(p, inputs, workers);
+  }
+#if RINGMAX_ATTENTION_CPU_PAIRS
+  if (has_bf16_dots()) {
+    return backward_with<std::uint16_t, Bf16Pair>(p, inputs, workers);
+  }
+#endif
+  backward_with<std::uint16_t, float>(p, inputs, workers);
 }
 
 }  // namespace ringmax::attention::cpu::HWY_NAMESPACE

@@ -3,8 +3,9 @@
 // Queries lie along lanes. For each block of keys and each panel of queries:
 //   S^T = K Q^T, statistics and P^T = 2^(S^T - max) down the columns,
 //   O^T = O^T * 2^(old max - max) + V^T P^T.
-// K and V are read where they are; bfloat16 ones are widened once a block for
-// all panels of the group. Logits are in base 2: scale and log2(e) go into Q.
+// K and V become elements (elements-inl.h) once a block for all panels of the
+// group. Logits are in base 2: scale and log2(e) go into Q, or into the logits
+// where Q is bfloat16 as it came.
 // Included once per instruction set; no include guard in the usual sense.
 #if defined(RINGMAX_ATTENTION_CPU_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RINGMAX_ATTENTION_CPU_FORWARD_INL_H_
@@ -20,6 +21,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "ringmax/attention/cpu/bf16_dots.h"
+#include "ringmax/attention/cpu/elements-inl.h"
 #include "ringmax/attention/cpu/kernel.h"
 #include "ringmax/attention/cpu/math-inl.h"
 #include "ringmax/attention/cpu/product-inl.h"
@@ -31,6 +34,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ringmax::attention::cpu::HWY_NAMESPACE {
 
 // One panel: kPanel queries of one head, on their way through the keys.
+template <typename E>
 struct ForwardPanel {
   std::int64_t head;   // query head, of all
   std::int64_t begin;  // first query
@@ -38,7 +42,7 @@ struct ForwardPanel {
   std::int64_t vecs;   // vectors that hold them
   Hull* hulls;         // one a term
   Extent segments;
-  float* q;      // [D][kPanel], scaled
+  E* q;          // [elements(D)][kPanel]; scaled if float32
   float* out;    // [V][kPanel]
   float* max;    // [kPanel]
   float* sum;    // [kPanel]
@@ -58,7 +62,8 @@ struct ForwardPlan {
   }
 };
 
-inline ForwardPlan forward_plan(const Problem& p, std::int64_t terms) {
+template <typename E>
+ForwardPlan forward_plan(const Problem& p, std::int64_t terms) {
   ForwardPlan plan;
   constexpr std::int64_t kGroup = Visibility::kGroup;
   const std::int64_t kv =
@@ -76,16 +81,21 @@ inline ForwardPlan forward_plan(const Problem& p, std::int64_t terms) {
     return Scratch::rounded(static_cast<std::size_t>(n) * sizeof(float));
   };
   plan.scratch_bytes =
-      floats(plan.kv_block * kPanel) + floats(plan.kv_block * p.head_dim) +
-      floats(plan.kv_block * p.value_dim) +
+      floats(plan.kv_block * kPanel) +
+      (kPairs<E> ? floats(plan.kv_block / 2 * kPanel) : 0) +
+      floats(std::max(plan.kv_block, kPanel) * elements<E>(p.head_dim)) +
+      floats(elements<E>(plan.kv_block) * p.value_dim) +
       Scratch::rounded(plan.kv_block * kPanel) +
-      Scratch::rounded(plan.panels * sizeof(ForwardPanel)) +
+      Scratch::rounded(plan.panels * sizeof(ForwardPanel<E>)) +
       static_cast<std::size_t>(plan.panels) *
-          (floats(p.head_dim * kPanel) + floats(p.value_dim * kPanel) +
-           2 * floats(kPanel) + Scratch::rounded(terms * sizeof(Hull)));
+          (floats(elements<E>(p.head_dim) * kPanel) +
+           floats(p.value_dim * kPanel) + 2 * floats(kPanel) +
+           Scratch::rounded(terms * sizeof(Hull)));
   return plan;
 }
 
+// T: how q, k and v are stored; E: what they become.
+template <typename T, typename E>
 class ForwardTask {
  public:
   ForwardTask(const Problem& p, const ForwardResult& result,
@@ -94,51 +104,52 @@ class ForwardTask {
         result_(result),
         visibility_(visibility),
         plan_(plan),
+        depth_(elements<E>(p.head_dim)),
         scratch_(plan.scratch_bytes),
         s_(scratch_.take<float>(plan.kv_block * kPanel)),
-        k_room_(scratch_.take<float>(plan.kv_block * p.head_dim)),
-        v_room_(scratch_.take<float>(plan.kv_block * p.value_dim)),
+        weights_(kPairs<E> ? scratch_.take<E>(plan.kv_block / 2 * kPanel)
+                           : reinterpret_cast<E*>(s_)),
+        k_(scratch_.take<E>(std::max(plan.kv_block, kPanel) * depth_)),
+        v_(scratch_.take<E>(elements<E>(plan.kv_block) * p.value_dim)),
         tile_(scratch_.take<std::uint8_t>(plan.kv_block * kPanel)),
-        panels_(scratch_.take<ForwardPanel>(plan.panels)) {
+        panels_(scratch_.take<Panel>(plan.panels)) {
     for (std::int64_t i = 0; i < plan.panels; ++i) {
       panels_[i].hulls = scratch_.take<Hull>(visibility.terms());
-      panels_[i].q = scratch_.take<float>(p.head_dim * kPanel);
+      panels_[i].q = scratch_.take<E>(depth_ * kPanel);
       panels_[i].out = scratch_.take<float>(p.value_dim * kPanel);
       panels_[i].max = scratch_.take<float>(kPanel);
       panels_[i].sum = scratch_.take<float>(kPanel);
     }
   }
 
-  template <typename T>
   void run(std::int64_t task) {
     // The last queries first: under a causal mask they are the longest tasks.
     const std::int64_t heads = p_.batch * p_.kv_heads;
     const std::int64_t block = plan_.q_blocks - 1 - task / heads;
     const std::int64_t batch = task % heads / p_.kv_heads;
     const std::int64_t kv_head = task % heads % p_.kv_heads;
-    const std::int64_t count = begin<T>(batch, kv_head, block * plan_.q_block);
+    const std::int64_t count = begin(batch, kv_head, block * plan_.q_block);
     const std::int64_t kv_blocks =
         (p_.keys + plan_.kv_block - 1) / plan_.kv_block;
     for (std::int64_t j = 0; j < kv_blocks; ++j) {
       const std::int64_t first = j * plan_.kv_block;
       const std::int64_t keys = std::min(plan_.kv_block, p_.keys - first);
       bool ready = false;
-      A k{}, v{};
       for (std::int64_t i = 0; i < count; ++i) {
         const BlockKind kind = visibility_.classify(
             panels_[i].hulls, panels_[i].segments, batch, j);
         if (kind == BlockKind::kEmpty) continue;
         if (!ready) {
-          k = rows_as_float(row_at<T>(p_.k, batch, kv_head, first), p_.k.row,
-                            keys, p_.head_dim, k_room_);
-          v = rows_as_float(row_at<T>(p_.v, batch, kv_head, first), p_.v.row,
-                            keys, p_.value_dim, v_room_);
+          take_rows(row_at<T>(p_.k, batch, kv_head, first), p_.k.row, keys,
+                    p_.head_dim, k_);
+          take_deep_rows(row_at<T>(p_.v, batch, kv_head, first), p_.v.row, keys,
+                         p_.value_dim, v_);
           ready = true;
         }
         if (kind == BlockKind::kFull && p_.tile == nullptr) {
-          step<false>(panels_[i], batch, k, v, first, 0, keys);
+          step<false>(panels_[i], batch, first, 0, keys);
         } else {
-          partial(panels_[i], batch, k, v, first, keys);
+          partial(panels_[i], batch, first, keys);
         }
       }
     }
@@ -146,17 +157,22 @@ class ForwardTask {
   }
 
  private:
+  using Panel = ForwardPanel<E>;
+
+  // What logits are multiplied with, in Q or afterwards.
+  float logit_factor() const {
+    return static_cast<float>(p_.soft_cap > 0 ? p_.scale / p_.soft_cap
+                                              : p_.scale * kLog2E);
+  }
+
   // Sets up the panels of queries [first, first + q_block) of a group.
-  template <typename T>
   std::int64_t begin(std::int64_t batch, std::int64_t kv_head,
                      std::int64_t first) {
     const std::int64_t end = std::min(first + plan_.q_block, p_.queries);
-    const float factor = static_cast<float>(
-        p_.soft_cap > 0 ? p_.scale / p_.soft_cap : p_.scale * kLog2E);
     std::int64_t count = 0;
     for (std::int64_t g = 0; g < p_.groups; ++g) {
       for (std::int64_t i = first; i < end; i += kPanel) {
-        ForwardPanel& x = panels_[count++];
+        Panel& x = panels_[count++];
         x.head = kv_head * p_.groups + g;
         x.begin = i;
         x.count = std::min<std::int64_t>(kPanel, end - i);
@@ -165,18 +181,24 @@ class ForwardTask {
         visibility_.hull(i, i + x.count, x.hulls);
         x.segments = visibility_.query_segments(batch, i, i + x.count);
         if (x.count < kPanel) {
-          std::fill_n(x.q, p_.head_dim * kPanel, 0.0f);
+          std::fill_n(x.q, depth_ * kPanel, E{});
         }
-        transpose(row_at<T>(p_.q, batch, x.head, i), p_.q.row, x.count,
-                  p_.head_dim, factor, x.q, kPanel);
+        const T* rows = row_at<T>(p_.q, batch, x.head, i);
+        if constexpr (kPairs<E>) {
+          take_rows(rows, p_.q.row, x.count, p_.head_dim, k_);
+          transpose(k_, depth_, x.count, depth_, 1.0f, x.q, kPanel);
+        } else {
+          transpose(rows, p_.q.row, x.count, p_.head_dim, logit_factor(), x.q,
+                    kPanel);
+        }
       }
     }
     return count;
   }
 
   // Keys that no query of the panel sees are left out at both ends.
-  void partial(ForwardPanel& x, std::int64_t batch, A k, A v,
-               std::int64_t first, std::int64_t keys) {
+  void partial(Panel& x, std::int64_t batch, std::int64_t first,
+               std::int64_t keys) {
     constexpr std::int64_t kGroup = Visibility::kGroup;
     std::int64_t lo = 0;
     std::int64_t hi = keys;
@@ -203,44 +225,50 @@ class ForwardTask {
         for (std::int64_t r = lo; r < hi; ++r) tile_[r * kPanel + l] = 0;
       }
     }
-    step<true>(x, batch, k, v, first, lo, hi);
+    step<true>(x, batch, first, lo, hi);
   }
 
   // Adds keys [first + lo, first + hi) to a panel.
   template <bool kMasked>
-  void step(ForwardPanel& x, std::int64_t batch, A k, A v, std::int64_t first,
-            std::int64_t lo, std::int64_t hi) {
-    product_panel<Order::kRows, Start::kZero>(
-        hi - lo, x.vecs, {k.data + lo * k.stride, k.stride}, {x.q, kPanel},
-        p_.head_dim, {s_ + lo * kPanel, kPanel});
-    if (kMasked || p_.soft_cap > 0) adjust<kMasked>(x, batch, first, lo, hi);
+  void step(Panel& x, std::int64_t batch, std::int64_t first, std::int64_t lo,
+            std::int64_t hi) {
+    product_panel<Order::kRows, Start::kZero, E>(
+        hi - lo, x.vecs, {k_ + lo * depth_, depth_}, {x.q, kPanel}, depth_,
+        {s_ + lo * kPanel, kPanel});
+    const bool adjusted = kMasked || p_.soft_cap > 0;
+    if (adjusted) adjust<kMasked>(x, batch, first, lo, hi);
     alignas(64) float factor[kPanel];
-    const bool rescale = softmax(x, lo, hi, factor);
-    const A values{v.data + lo * v.stride, v.stride};
-    const B weights{s_ + lo * kPanel, kPanel};
+    const bool rescale = kPairs<E> && !adjusted
+                             ? softmax<true>(x, lo, hi, factor)
+                             : softmax<false>(x, lo, hi, factor);
+    // lo is even.
+    const A<E> values{v_ + elements<E>(lo) * p_.value_dim, p_.value_dim};
+    const B<E> weights{weights_ + elements<E>(lo) * kPanel, kPanel};
     const C out{x.out, kPanel};
+    const std::int64_t depth = elements<E>(hi - lo);
     if (!x.started) {
-      product_panel<Order::kColumns, Start::kZero>(p_.value_dim, x.vecs, values,
-                                                   weights, hi - lo, out);
+      product_panel<Order::kColumns, Start::kZero, E>(
+          p_.value_dim, x.vecs, values, weights, depth, out);
       x.started = true;
     } else if (rescale) {
-      product_panel<Order::kColumns, Start::kScaled>(
-          p_.value_dim, x.vecs, values, weights, hi - lo, out, factor);
+      product_panel<Order::kColumns, Start::kScaled, E>(
+          p_.value_dim, x.vecs, values, weights, depth, out, factor);
     } else {
-      product_panel<Order::kColumns, Start::kOld>(p_.value_dim, x.vecs, values,
-                                                  weights, hi - lo, out);
+      product_panel<Order::kColumns, Start::kOld, E>(
+          p_.value_dim, x.vecs, values, weights, depth, out);
     }
   }
 
-  // Soft cap, then -inf where a pair is hidden.
+  // Scale where Q has none, soft cap, then -inf where a pair is hidden.
   template <bool kMasked>
-  HWY_NOINLINE void adjust(const ForwardPanel& x, std::int64_t batch,
+  HWY_NOINLINE void adjust(const Panel& x, std::int64_t batch,
                            std::int64_t first, std::int64_t lo,
                            std::int64_t hi) {
     const FloatTag d;
     const IntTag di;
     const bool cap = p_.soft_cap > 0;
     const Vec cap_v = hn::Set(d, static_cast<float>(p_.soft_cap * kLog2E));
+    [[maybe_unused]] const Vec scale = hn::Set(d, logit_factor());
     const Vec hidden = hn::Set(d, -std::numeric_limits<float>::infinity());
     const std::int32_t* kv = visibility_.kv_positions() + first;
     const std::int32_t* q_segments = visibility_.q_segments(batch);
@@ -250,6 +278,7 @@ class ForwardTask {
       for (std::int64_t r = lo; r < hi; ++r) {
         float* at = s_ + r * kPanel + j * kLanes;
         Vec s = hn::LoadU(d, at);
+        if constexpr (kPairs<E>) s = hn::Mul(s, scale);
         if (cap) s = hn::Mul(cap_v, tanh(s));
         if constexpr (kMasked) {
           const IntVec key = hn::Set(di, kv[r]);
@@ -280,42 +309,56 @@ class ForwardTask {
 
   // Turns logits into weights, updates max and sum; writes what the output so
   // far must be multiplied with, and tells whether that is not 1 everywhere.
-  HWY_NOINLINE bool softmax(ForwardPanel& x, std::int64_t lo, std::int64_t hi,
+  // With kScale the logits have yet to be scaled.
+  template <bool kScale>
+  HWY_NOINLINE bool softmax(Panel& x, std::int64_t lo, std::int64_t hi,
                             float* factor) {
     const FloatTag d;
     const Vec none = hn::Set(d, -std::numeric_limits<float>::infinity());
+    [[maybe_unused]] const Vec scale = hn::Set(d, logit_factor());
     bool rescale = false;
     for (std::int64_t j = 0; j < x.vecs; ++j) {
-      float* s = s_ + j * kLanes;
+      const float* s = s_ + j * kLanes;
+      const auto logit = [&](std::int64_t r) HWY_ATTR {
+        const Vec v = hn::LoadU(d, s + r * kPanel);
+        if constexpr (kScale) return hn::Mul(v, scale);
+        return v;
+      };
       const Vec old = x.started ? hn::LoadU(d, x.max + j * kLanes) : none;
       Vec top0 = old, top1 = none, top2 = none, top3 = none;
       std::int64_t r = lo;
       for (; r + 4 <= hi; r += 4) {
-        top0 = hn::Max(top0, hn::LoadU(d, s + r * kPanel));
-        top1 = hn::Max(top1, hn::LoadU(d, s + (r + 1) * kPanel));
-        top2 = hn::Max(top2, hn::LoadU(d, s + (r + 2) * kPanel));
-        top3 = hn::Max(top3, hn::LoadU(d, s + (r + 3) * kPanel));
+        top0 = hn::Max(top0, logit(r));
+        top1 = hn::Max(top1, logit(r + 1));
+        top2 = hn::Max(top2, logit(r + 2));
+        top3 = hn::Max(top3, logit(r + 3));
       }
-      for (; r < hi; ++r) top0 = hn::Max(top0, hn::LoadU(d, s + r * kPanel));
+      for (; r < hi; ++r) top0 = hn::Max(top0, logit(r));
       const Vec top = hn::Max(hn::Max(top0, top1), hn::Max(top2, top3));
       // A row that has seen nothing keeps -inf, but subtracts 0.
       const Vec base = hn::IfThenZeroElse(hn::Eq(top, none), top);
       const Vec keep = exp2(hn::Sub(old, base));
+      const auto weight = [&](std::int64_t at) HWY_ATTR {
+        if constexpr (kScale) {
+          return exp2(hn::MulSub(hn::LoadU(d, s + at * kPanel), scale, base));
+        }
+        return exp2(hn::Sub(hn::LoadU(d, s + at * kPanel), base));
+      };
       Vec sum0 = x.started ? hn::Mul(keep, hn::LoadU(d, x.sum + j * kLanes))
                            : hn::Zero(d);
       Vec sum1 = hn::Zero(d);
+      E* to = weights_ + j * kLanes;
       r = lo;
       for (; r + 2 <= hi; r += 2) {
-        const Vec p0 = exp2(hn::Sub(hn::LoadU(d, s + r * kPanel), base));
-        const Vec p1 = exp2(hn::Sub(hn::LoadU(d, s + (r + 1) * kPanel), base));
-        hn::StoreU(p0, d, s + r * kPanel);
-        hn::StoreU(p1, d, s + (r + 1) * kPanel);
+        const Vec p0 = weight(r);
+        const Vec p1 = weight(r + 1);
+        put(p0, p1, r, to);
         sum0 = hn::Add(sum0, p0);
         sum1 = hn::Add(sum1, p1);
       }
       if (r < hi) {
-        const Vec p0 = exp2(hn::Sub(hn::LoadU(d, s + r * kPanel), base));
-        hn::StoreU(p0, d, s + r * kPanel);
+        const Vec p0 = weight(r);
+        put(p0, hn::Zero(d), r, to);
         sum0 = hn::Add(sum0, p0);
       }
       hn::StoreU(top, d, x.max + j * kLanes);
@@ -326,7 +369,17 @@ class ForwardTask {
     return rescale;
   }
 
-  void finish(ForwardPanel& x, std::int64_t batch) {
+  // The weights of keys r and r + 1.
+  static HWY_INLINE void put(Vec p0, Vec p1, std::int64_t r, E* to) {
+    if constexpr (kPairs<E>) {
+      store_pairs(p0, p1, to + r / 2 * kPanel);
+    } else {
+      hn::StoreU(p0, FloatTag(), to + r * kPanel);
+      hn::StoreU(p1, FloatTag(), to + (r + 1) * kPanel);
+    }
+  }
+
+  void finish(Panel& x, std::int64_t batch) {
     const FloatTag d;
     float* out = row_at(result_.out, batch, x.head, x.begin);
     const std::int64_t heads = p_.kv_heads * p_.groups;
@@ -366,28 +419,38 @@ class ForwardTask {
   const ForwardResult& result_;
   const Visibility& visibility_;
   const ForwardPlan& plan_;
+  const std::int64_t depth_;  // elements(D)
   Scratch scratch_;
-  float* s_;  // [kv_block][kPanel]
-  float* k_room_;
-  float* v_room_;
+  float* s_;            // [kv_block][kPanel]
+  E* weights_;          // [elements(kv_block)][kPanel]; float32: s_ itself
+  E* k_;                // [kv_block][elements(D)]; first room for Q's rows
+  E* v_;                // [elements(kv_block)][V]
   std::uint8_t* tile_;  // [kv_block][kPanel]
-  ForwardPanel* panels_;
+  Panel* panels_;
 };
+
+template <typename T, typename E>
+void forward_with(const Problem& p, const ForwardResult& result,
+                  const Workers& workers) {
+  const std::int64_t terms =
+      std::ssize(visible_terms(p.mask, std::span<const std::int32_t>()));
+  const ForwardPlan plan = forward_plan<E>(p, terms);
+  const Visibility visibility(p, plan.kv_block);
+  workers.run(plan.tasks(p), [&](std::int64_t task) {
+    ForwardTask<T, E>(p, result, visibility, plan).run(task);
+  });
+}
 
 inline void forward(const Problem& p, const ForwardResult& result,
                     const Workers& workers) {
-  const std::int64_t terms =
-      std::ssize(visible_terms(p.mask, std::span<const std::int32_t>()));
-  const ForwardPlan plan = forward_plan(p, terms);
-  const Visibility visibility(p, plan.kv_block);
-  workers.run(plan.tasks(p), [&](std::int64_t task) {
-    ForwardTask worker(p, result, visibility, plan);
-    if (p.dtype == DType::kBF16) {
-      worker.run<std::uint16_t>(task);
-    } else {
-      worker.run<float>(task);
-    }
-  });
+  if (p.dtype == DType::kF32)
+    return forward_with<float, float>(p, result, workers);
+#if RINGMAX_ATTENTION_CPU_PAIRS
+  if (has_bf16_dots()) {
+    return forward_with<std::uint16_t, Bf16Pair>(p, result, workers);
+  }
+#endif
+  forward_with<std::uint16_t, float>(p, result, workers);
 }
 
 }  // namespace ringmax::attention::cpu::HWY_NAMESPACE

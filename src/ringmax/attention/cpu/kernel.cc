@@ -1,5 +1,7 @@
 #include "ringmax/attention/cpu/kernel.h"
 
+#include "ringmax/attention/cpu/targets.h"
+
 // The sources below are compiled once for each instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ringmax/attention/cpu/kernel.cc"
@@ -8,12 +10,16 @@
 
 #include "ringmax/attention/cpu/backward-inl.h"
 #include "ringmax/attention/cpu/forward-inl.h"
-#include "ringmax/attention/cpu/targets.h"  // before foreach_target.h
 
 HWY_BEFORE_NAMESPACE();
 namespace ringmax::attention::cpu::HWY_NAMESPACE {
 
-std::int64_t compiled_target() { return HWY_TARGET; }
+const char* target_name() {
+#if RINGMAX_ATTENTION_CPU_PAIRS
+  if (has_bf16_dots()) return "AVX3_BF16";
+#endif
+  return hwy::TargetName(HWY_TARGET);
+}
 
 }  // namespace ringmax::attention::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -23,7 +29,7 @@ namespace ringmax::attention::cpu {
 
 HWY_EXPORT(forward);
 HWY_EXPORT(backward);
-HWY_EXPORT(compiled_target);
+HWY_EXPORT(target_name);
 
 void forward(const Problem& problem, const ForwardResult& result,
              const Workers& workers) {
@@ -35,9 +41,7 @@ void backward(const Problem& problem, const BackwardInputs& inputs,
   HWY_DYNAMIC_DISPATCH(backward)(problem, inputs, workers);
 }
 
-const char* instruction_set() {
-  return hwy::TargetName(HWY_DYNAMIC_DISPATCH(compiled_target)());
-}
+const char* instruction_set() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
 
 }  // namespace ringmax::attention::cpu
 #endif

@@ -10,7 +10,9 @@
 // Queries lie along the lanes of a vector in the forward pass, so that the
 // statistics of a row need no reduction across lanes and keys and values are
 // read where they are; keys do in the backward pass, where keys and values stay
-// and queries pass by. Arithmetic is float32.
+// and queries pass by. Sums and statistics are float32. So are products, but
+// where the processor multiplies pairs of bfloat16 by itself: there weights and
+// their gradients are rounded to bfloat16 on their way into the next product.
 //
 // Shape letters: B batch, K kv heads, G query heads per kv head, S queries, T
 // keys, D head_dim of query and key, V head_dim of value. (Dao 2023 for the
@@ -78,7 +80,8 @@ struct BackwardInputs {
 void backward(const Problem& problem, const BackwardInputs& inputs,
               const Workers& workers);
 
-// The instruction set that calls use on this machine: "AVX3", "AVX2", ...
+// The instruction set that calls use on this machine: "AVX3", "AVX2", ..., or
+// "AVX3_BF16" where bfloat16 products are the processor's own (bf16_dots.h).
 const char* instruction_set();
 
 }  // namespace ringmax::attention::cpu

@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <algorithm>
 #include <cmath>
@@ -30,16 +29,14 @@ constexpr double kF32Tolerance = 2e-5;
 // gradients of weights may be rounded as well.
 constexpr double kBf16Tolerance = 1.5e-2;
 
-class KernelTest : public ::testing::TestWithParam<std::int64_t> {
+class KernelTest : public ::testing::TestWithParam<testing::InstructionSet> {
  protected:
   testing::UseInstructionSet use_{GetParam()};
 };
 
 INSTANTIATE_TEST_SUITE_P(EveryInstructionSet, KernelTest,
                          ::testing::ValuesIn(testing::instruction_sets()),
-                         [](const auto& info) {
-                           return std::string(hwy::TargetName(info.param));
-                         });
+                         [](const auto& info) { return info.param.name(); });
 
 void round_to_bf16(ReferenceInputs& in) {
   for (std::vector<double>* x : {&in.q, &in.k, &in.v, &in.dout}) {
@@ -75,7 +72,7 @@ void expect_right(Case c, const KernelSettings& settings) {
 }
 
 TEST_P(KernelTest, GivesTheKnownAnswersOnEveryRingAndLayout) {
-  EXPECT_STREQ(instruction_set(), hwy::TargetName(GetParam()));
+  EXPECT_EQ(instruction_set(), GetParam().name());
   EXPECT_THAT(attention::testing::run_known_cases(
                   [](const Case& c, std::int64_t ring, LayoutKind layout) {
                     KernelSettings settings;
@@ -106,6 +103,8 @@ TEST_P(KernelTest, KnowsEveryMask) {
       KernelSettings settings;
       settings.ring_size = layout == LayoutKind::kContiguous ? 1 : 2;
       settings.layout = layout;
+      settings.dtype =
+          layout == LayoutKind::kZigzag ? DType::kBF16 : DType::kF32;
       expect_right(
           random_case(mask.to_string(), mask, 1, 211, 190, 2, 1, 16, 1, ++seed),
           settings);
@@ -162,6 +161,8 @@ TEST_P(KernelTest, KeepsSegmentsApartWhereverTheyMeetBlocks) {
     settings.layout = layout;
     settings.ring_size = layout == LayoutKind::kZigzag ? 3 : 1;
     expect_right(c, settings);
+    settings.dtype = DType::kBF16;
+    expect_right(c, settings);
   }
 }
 
@@ -177,6 +178,8 @@ TEST_P(KernelTest, SeesWhatATileSaysAndNoMore) {
                              : static_cast<std::uint8_t>(random() % 3 * 85));
     }
   }
+  expect_right(c, settings);
+  settings.dtype = DType::kBF16;
   expect_right(c, settings);
 }
 
@@ -200,6 +203,9 @@ TEST_P(KernelTest, TakesAnyBlockLengths) {
       KernelSettings settings;
       settings.block_q = q;
       settings.block_kv = kv;
+      settings.dtype = DType::kF32;
+      expect_right(c, settings);
+      settings.dtype = DType::kBF16;
       expect_right(c, settings);
     }
   }
@@ -214,43 +220,53 @@ TEST_P(KernelTest, RescalesWhenTheLargestLogitComesLast) {
     }
   }
   expect_right(c, {});
+  KernelSettings bf16;
+  bf16.dtype = DType::kBF16;
+  expect_right(c, bf16);
 }
 
 TEST_P(KernelTest, IsExactWhereNothingIsSeen) {
   Case c =
       random_case("empty", Mask::causal(-64), 1, 200, 200, 2, 1, 16, 1, 23);
-  const ReferenceOutputs got = run_kernel(c.mask, c.inputs, {});
-  for (std::int64_t i = 0; i < 64 * 2 * 16; ++i) {
-    ASSERT_EQ(got.out[i], 0);
-    ASSERT_EQ(got.dq[i], 0);
-  }
-  for (std::int64_t i = 0; i < 64 * 2; ++i) {
-    ASSERT_EQ(got.lse[i], -std::numeric_limits<double>::infinity());
-    ASSERT_EQ(got.max_logits[i], -std::numeric_limits<double>::infinity());
-  }
-  for (std::int64_t i = (200 - 64) * 16; i < 200 * 16; ++i) {
-    ASSERT_EQ(got.dk[i], 0);
-    ASSERT_EQ(got.dv[i], 0);
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    KernelSettings settings;
+    settings.dtype = dtype;
+    const ReferenceOutputs got = run_kernel(c.mask, c.inputs, settings);
+    for (std::int64_t i = 0; i < 64 * 2 * 16; ++i) {
+      ASSERT_EQ(got.out[i], 0);
+      ASSERT_EQ(got.dq[i], 0);
+    }
+    for (std::int64_t i = 0; i < 64 * 2; ++i) {
+      ASSERT_EQ(got.lse[i], -std::numeric_limits<double>::infinity());
+      ASSERT_EQ(got.max_logits[i], -std::numeric_limits<double>::infinity());
+    }
+    for (std::int64_t i = (200 - 64) * 16; i < 200 * 16; ++i) {
+      ASSERT_EQ(got.dk[i], 0);
+      ASSERT_EQ(got.dv[i], 0);
+    }
   }
 }
 
 TEST_P(KernelTest, GivesTheSameBitsForAnyNumberOfThreads) {
   const Case c =
       random_case("threads", Mask::causal(), 1, 1100, 1100, 2, 1, 16, 1, 29);
-  const ReferenceOutputs alone = run_kernel(c.mask, c.inputs, {});
-  for (const std::int64_t helpers : {1, 5}) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
     KernelSettings settings;
-    std::vector<std::thread> threads;
-    settings.workers = Workers(helpers, [&](std::function<void()> f) {
-      threads.emplace_back(std::move(f));
-    });
-    const ReferenceOutputs together = run_kernel(c.mask, c.inputs, settings);
-    for (std::thread& t : threads) t.join();
-    EXPECT_EQ(alone.out, together.out);
-    EXPECT_EQ(alone.lse, together.lse);
-    EXPECT_EQ(alone.dq, together.dq);
-    EXPECT_EQ(alone.dk, together.dk);
-    EXPECT_EQ(alone.dv, together.dv);
+    settings.dtype = dtype;
+    const ReferenceOutputs alone = run_kernel(c.mask, c.inputs, settings);
+    for (const std::int64_t helpers : {1, 5}) {
+      std::vector<std::thread> threads;
+      settings.workers = Workers(helpers, [&](std::function<void()> f) {
+        threads.emplace_back(std::move(f));
+      });
+      const ReferenceOutputs together = run_kernel(c.mask, c.inputs, settings);
+      for (std::thread& t : threads) t.join();
+      EXPECT_EQ(alone.out, together.out);
+      EXPECT_EQ(alone.lse, together.lse);
+      EXPECT_EQ(alone.dq, together.dq);
+      EXPECT_EQ(alone.dk, together.dk);
+      EXPECT_EQ(alone.dv, together.dv);
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 // Errors of the vector functions, on every instruction set of this machine.
-#include "ringmax/base/dtype.h"
+#include "ringmax/attention/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ringmax/attention/cpu/math_test.cc"
@@ -7,7 +7,6 @@
 #include <hwy/highway.h>
 
 #include "ringmax/attention/cpu/math-inl.h"
-#include "ringmax/attention/cpu/targets.h"  // before foreach_target.h
 
 HWY_BEFORE_NAMESPACE();
 namespace ringmax::attention::cpu::HWY_NAMESPACE {
@@ -43,16 +42,14 @@ namespace {
 HWY_EXPORT(apply_exp2);
 HWY_EXPORT(apply_tanh);
 
-class MathTest : public ::testing::TestWithParam<std::int64_t> {
+class MathTest : public ::testing::TestWithParam<testing::InstructionSet> {
  protected:
   testing::UseInstructionSet use_{GetParam()};
 };
 
 INSTANTIATE_TEST_SUITE_P(EveryInstructionSet, MathTest,
                          ::testing::ValuesIn(testing::instruction_sets()),
-                         [](const auto& info) {
-                           return std::string(hwy::TargetName(info.param));
-                         });
+                         [](const auto& info) { return info.param.name(); });
 
 // Every 1,009th float of both signs up to `limit`.
 std::vector<float> floats(float limit) {

@@ -2,6 +2,8 @@
 //   C[i][n] = start + sum over k of A(i, k) * B[k][n]
 // with C and B row-major along n, the lanes of vectors, and A read one element
 // at a time in either order. So no operand is packed for the product's sake.
+// An element is a float32, or a pair of bfloat16 (elements-inl.h): two
+// neighbours along k, whose products one instruction adds to a float32 sum.
 // Included once per instruction set; no include guard in the usual sense.
 #if defined(RINGMAX_ATTENTION_CPU_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RINGMAX_ATTENTION_CPU_PRODUCT_INL_H_
@@ -14,7 +16,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
+#include "ringmax/attention/cpu/elements-inl.h"
 #include "ringmax/attention/cpu/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -34,12 +38,14 @@ enum class Order { kRows, kColumns };
 // Where C starts: at zero, at its old value, or at that times a factor a lane.
 enum class Start { kZero, kOld, kScaled };
 
+template <typename E>
 struct A {
-  const float* data;
+  const E* data;
   std::ptrdiff_t stride;
 };
+template <typename E>
 struct B {
-  const float* data;
+  const E* data;
   std::ptrdiff_t stride;
 };
 struct C {
@@ -48,10 +54,10 @@ struct C {
 };
 
 // One register block.
-template <int kRows, int kVecs, Order kOrder, Start kStart>
-HWY_NOINLINE void product_block(const float* HWY_RESTRICT a,
+template <int kRows, int kVecs, Order kOrder, Start kStart, typename E>
+HWY_NOINLINE void product_block(const E* HWY_RESTRICT a,
                                 std::ptrdiff_t a_stride,
-                                const float* HWY_RESTRICT b,
+                                const E* HWY_RESTRICT b,
                                 std::ptrdiff_t b_stride, std::ptrdiff_t depth,
                                 float* HWY_RESTRICT c, std::ptrdiff_t c_stride,
                                 const float* HWY_RESTRICT factor) {
@@ -74,14 +80,14 @@ HWY_NOINLINE void product_block(const float* HWY_RESTRICT a,
   for (std::ptrdiff_t k = 0; k < depth; ++k) {
     Vec row[kVecs];
 #pragma GCC unroll 16
-    for (int j = 0; j < kVecs; ++j) row[j] = hn::LoadU(d, b + j * kLanes);
+    for (int j = 0; j < kVecs; ++j) row[j] = load_lanes(b + j * kLanes);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       const Vec one =
-          hn::Set(d, kOrder == Order::kRows ? a[i * a_stride] : a[i]);
+          in_every_lane(kOrder == Order::kRows ? a[i * a_stride] : a[i]);
 #pragma GCC unroll 16
       for (int j = 0; j < kVecs; ++j) {
-        sum[i][j] = hn::MulAdd(one, row[j], sum[i][j]);
+        sum[i][j] = add_product(E{}, one, row[j], sum[i][j]);
       }
     }
     a += kOrder == Order::kRows ? 1 : a_stride;
@@ -97,14 +103,14 @@ HWY_NOINLINE void product_block(const float* HWY_RESTRICT a,
 }
 
 // One row, fewer than kLanes columns: what is left of odd sizes.
-template <Order kOrder>
-HWY_NOINLINE void product_tail(const float* HWY_RESTRICT a,
-                               std::ptrdiff_t a_stride,
-                               const float* HWY_RESTRICT b,
-                               std::ptrdiff_t b_stride, std::ptrdiff_t depth,
-                               float* HWY_RESTRICT c, std::ptrdiff_t columns) {
+template <Order kOrder, typename E>
+HWY_NOINLINE void product_tail(const E* HWY_RESTRICT a, std::ptrdiff_t a_stride,
+                               const E* HWY_RESTRICT b, std::ptrdiff_t b_stride,
+                               std::ptrdiff_t depth, float* HWY_RESTRICT c,
+                               std::ptrdiff_t columns) {
 #if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_NEON || HWY_TARGET == HWY_SCALAR
   // Masked loads of these read whole vectors.
+  static_assert(std::is_same_v<E, float>);
   for (std::ptrdiff_t n = 0; n < columns; ++n) {
     float sum = c[n];
     for (std::ptrdiff_t k = 0; k < depth; ++k) {
@@ -118,17 +124,18 @@ HWY_NOINLINE void product_tail(const float* HWY_RESTRICT a,
   const Truth lanes = hn::FirstN(d, static_cast<std::size_t>(columns));
   Vec sum = hn::MaskedLoad(lanes, d, c);
   for (std::ptrdiff_t k = 0; k < depth; ++k) {
-    const Vec one = hn::Set(d, kOrder == Order::kRows ? a[k] : a[k * a_stride]);
-    sum = hn::MulAdd(one, hn::MaskedLoad(lanes, d, b + k * b_stride), sum);
+    const Vec one =
+        in_every_lane(kOrder == Order::kRows ? a[k] : a[k * a_stride]);
+    sum = add_product(E{}, one, load_lanes(lanes, b + k * b_stride), sum);
   }
   hn::BlendedStore(sum, lanes, d, c);
 #endif
 }
 
 // `rows` rows of kVecs vectors.
-template <int kVecs, Order kOrder, Start kStart>
-HWY_INLINE void product_rows(std::ptrdiff_t rows, const float* a,
-                             std::ptrdiff_t a_stride, const float* b,
+template <int kVecs, Order kOrder, Start kStart, typename E>
+HWY_INLINE void product_rows(std::ptrdiff_t rows, const E* a,
+                             std::ptrdiff_t a_stride, const E* b,
                              std::ptrdiff_t b_stride, std::ptrdiff_t depth,
                              float* c, std::ptrdiff_t c_stride,
                              const float* factor) {
@@ -152,9 +159,9 @@ HWY_INLINE void product_rows(std::ptrdiff_t rows, const float* a,
 }
 
 // C of one panel; B and C have at least vecs * kLanes columns.
-template <Order kOrder, Start kStart>
-HWY_NOINLINE void product_panel(std::ptrdiff_t rows, std::ptrdiff_t vecs, A a,
-                                B b, std::ptrdiff_t depth, C c,
+template <Order kOrder, Start kStart, typename E>
+HWY_NOINLINE void product_panel(std::ptrdiff_t rows, std::ptrdiff_t vecs,
+                                A<E> a, B<E> b, std::ptrdiff_t depth, C c,
                                 const float* factor = nullptr) {
   const auto go = [&]<int kVecs>() HWY_ATTR {
     product_rows<kVecs, kOrder, kStart>(rows, a.data, a.stride, b.data,
@@ -171,15 +178,15 @@ HWY_NOINLINE void product_panel(std::ptrdiff_t rows, std::ptrdiff_t vecs, A a,
 }
 
 // C += A * B for any number of columns, nothing read or written past them.
-template <Order kOrder>
-HWY_INLINE void product_add(std::ptrdiff_t rows, std::ptrdiff_t columns, A a,
-                            B b, std::ptrdiff_t depth, C c) {
+template <Order kOrder, typename E>
+HWY_INLINE void product_add(std::ptrdiff_t rows, std::ptrdiff_t columns, A<E> a,
+                            B<E> b, std::ptrdiff_t depth, C c) {
   std::ptrdiff_t n = 0;
   while (columns - n >= kLanes) {
     const std::ptrdiff_t vecs =
         std::min<std::ptrdiff_t>(kBlockVecs, (columns - n) / kLanes);
-    product_panel<kOrder, Start::kOld>(rows, vecs, a, {b.data + n, b.stride},
-                                       depth, {c.data + n, c.stride});
+    product_panel<kOrder, Start::kOld, E>(rows, vecs, a, {b.data + n, b.stride},
+                                          depth, {c.data + n, c.stride});
     n += vecs * kLanes;
   }
   if (n == columns) return;

@@ -34,15 +34,6 @@ inline float* row_at(const FloatRows& x, std::int64_t batch, std::int64_t head,
   return x.data + batch * x.batch + head * x.head + row * x.row;
 }
 
-// Rows [0, count) as float32, brought into `room`. float32 ones too: the copy
-// streams, and what the products read next lies close together.
-template <typename T>
-A rows_as_float(const T* rows, std::int64_t stride, std::int64_t count,
-                std::int64_t columns, float* room) {
-  widen(rows, stride, count, columns, room);
-  return {room, columns};
-}
-
 }  // namespace ringmax::attention::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 
+#include "ringmax/attention/cpu/bf16_dots.h"
 #include "ringmax/attention/cpu/kernel.h"
 #include "ringmax/base/error.h"
 
@@ -278,25 +279,33 @@ ReferenceOutputs run_kernel(const Mask& mask, const ReferenceInputs& in,
   return result;
 }
 
-std::vector<std::int64_t> instruction_sets() {
-  std::vector<std::int64_t> sets;
+std::string InstructionSet::name() const {
+  return std::string(hwy::TargetName(target)) + (bf16_dots ? "_BF16" : "");
+}
+
+std::vector<InstructionSet> instruction_sets() {
+  std::vector<InstructionSet> sets;
   // The kernel is built for these; a lower bit is a better set.
   for (const std::int64_t set : {static_cast<std::int64_t>(HWY_AVX3),
                                  static_cast<std::int64_t>(HWY_AVX2),
                                  static_cast<std::int64_t>(HWY_SSE4),
                                  static_cast<std::int64_t>(HWY_NEON),
                                  static_cast<std::int64_t>(HWY_SCALAR)}) {
-    if ((hwy::SupportedTargets() & set) != 0) sets.push_back(set);
+    if ((hwy::SupportedTargets() & set) == 0) continue;
+    if (set == HWY_AVX3 && has_bf16_dots()) sets.push_back({set, true});
+    sets.push_back({set, false});
   }
   return sets;
 }
 
-UseInstructionSet::UseInstructionSet(std::int64_t set) {
-  hwy::SetSupportedTargetsForTest(set);
+UseInstructionSet::UseInstructionSet(const InstructionSet& set) {
+  hide_bf16_dots(!set.bf16_dots);
+  hwy::SetSupportedTargetsForTest(set.target);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 UseInstructionSet::~UseInstructionSet() {
+  hide_bf16_dots(false);
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }

@@ -31,10 +31,15 @@ ReferenceOutputs run_kernel(const Mask& mask, const ReferenceInputs& inputs,
 
 // The instruction sets of this machine, best first, and a scope in which the
 // kernel uses one of them.
-std::vector<std::int64_t> instruction_sets();
+struct InstructionSet {
+  std::int64_t target;  // Highway's
+  bool bf16_dots;
+  std::string name() const;  // as instruction_set() says it
+};
+std::vector<InstructionSet> instruction_sets();
 class UseInstructionSet {
  public:
-  explicit UseInstructionSet(std::int64_t set);
+  explicit UseInstructionSet(const InstructionSet& set);
   ~UseInstructionSet();
   UseInstructionSet(const UseInstructionSet&) = delete;
   UseInstructionSet& operator=(const UseInstructionSet&) = delete;
