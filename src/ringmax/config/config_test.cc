@@ -16,7 +16,6 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 Config load_words(std::vector<std::string> args) { return load(args); }
 

@@ -21,7 +21,8 @@ std::vector<HostArray> operands(std::int32_t length,
                                 const std::vector<std::int32_t>& order) {
   HostArray x(Shape(DType::kF32, {4, 8, 128}));
   for (std::size_t i = 0; i < x.data<float>().size(); ++i) {
-    x.data<float>()[i] = std::pow(10.0f, static_cast<float>(i / (8 * 128)));
+    const std::size_t row = i / (8 * 128);
+    x.data<float>()[i] = std::pow(10.0f, static_cast<float>(row));
   }
   return {HostArray::from<std::int32_t>({}, std::vector{length}),
           HostArray::from<std::int32_t>(

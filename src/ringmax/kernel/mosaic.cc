@@ -98,7 +98,7 @@ class Emitter {
   }
 
   void line(std::string_view text) {
-    text_.append(static_cast<std::size_t>(2 * depth_), ' ');
+    text_.append(2 * static_cast<std::size_t>(depth_), ' ');
     text_ += text;
     text_ += '\n';
   }

@@ -31,11 +31,15 @@ std::int64_t block_count(const RefInfo& info) {
   }
   return count;
 }
+// Blocks along dimension `d`; exact in a double.
+double blocks_along(const RefInfo& info, std::size_t d) {
+  const std::int64_t count = info.array.dims[d] / info.block[d];
+  return static_cast<double>(count);
+}
 g::Value linear_block(const RefInfo& info, const g::Values& block) {
   g::Value linear = block[0];
   for (std::size_t d = 1; d < block.size(); ++d) {
-    linear = linear * static_cast<double>(info.array.dims[d] / info.block[d]) +
-             block[d];
+    linear = linear * blocks_along(info, d) + block[d];
   }
   return linear;
 }
@@ -50,10 +54,8 @@ g::Value in_range(const RefInfo& info, const g::Values& block) {
   g::Value good;
   for (std::size_t d = 0; d < block.size(); ++d) {
     const g::Value low = g::greater_equal(block[d], g::zeros_like(block[d]));
-    const g::Value high = g::less(
-        block[d],
-        g::full_like(block[d],
-                     static_cast<double>(info.array.dims[d] / info.block[d])));
+    const g::Value high =
+        g::less(block[d], g::full_like(block[d], blocks_along(info, d)));
     const g::Value both = g::logical_and(low, high);
     good = good.valid() ? g::logical_and(good, both) : both;
   }

@@ -26,7 +26,8 @@ Entry WalkKernel::entry(const Values& grid) const {
 }
 
 WalkKernel::Value WalkKernel::batch_row(const Values& grid) const {
-  return grid[0] / static_cast<double>(programs() / s_.batch);
+  const std::int64_t programs_a_row = programs() / s_.batch;
+  return grid[0] / static_cast<double>(programs_a_row);
 }
 
 WalkKernel::Values WalkKernel::at_queries(const Values& grid) const {
