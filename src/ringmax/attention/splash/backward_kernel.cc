@@ -17,7 +17,7 @@ class Backward : public WalkKernel {
   std::unique_ptr<k::Kernel> build() {
     k::Kernel& kernel = *kernel_;
     declare_windows();
-    kernel.begin([&](const Values& g) { return entry(g).first(); },
+    kernel.begin([&](const Values& g) { return work(g).first(); },
                  [&](const Values& g) { begin(g); });
     kernel.step([&](const Values& g) { step(g); });
 
@@ -39,7 +39,7 @@ class Backward : public WalkKernel {
     dout_ = query_window("dout", s_.value_dim);
     stats_ = kernel.input("stats", f32({programs(), 2, all_queries}),
                           {1, 2, s_.block_q}, [&](const Values& g) {
-                            return Values{g[0], zero(), entry(g).query_block()};
+                            return Values{g[0], zero(), place(g).query_block()};
                           });
     declare_slots();
     const auto queries = [&](const Values& g) { return at_queries(g); };
@@ -83,11 +83,12 @@ class Backward : public WalkKernel {
     });
   }
 
-  void tile(const Entry& e, const Tile& t, const Hide& hide) override {
+  void tile(const Place& place, const Tile& t, const Hide& hide) override {
     const Value at = k::multiple_of(t.keys, t.key_count);
     // Where the keys are in the shard.
     const Value slot = k::multiple_of(
-        e.window() * static_cast<double>(s_.window()) + t.keys, t.key_count);
+        place.window() * static_cast<double>(s_.window()) + t.keys,
+        t.key_count);
     const auto by_row = k::MatmulAttr{1, 1, precision()};
     const auto by_column = k::MatmulAttr{1, 0, precision()};
     const auto queries = [&](k::Ref ref, std::int64_t width) {

@@ -17,12 +17,12 @@
 
 namespace ringmax::attention::splash {
 
-// Operands: walk length; block list [lists * groups * list_length], whose query
-// blocks count through the group; q [B*K, G*S, D], k [B*K, T, D], v [B*K, T,
-// V], dout [B*K, G*S, V]; rows (lse * log2(e), delta) [B*K, 2, G*S] f32;
-// intervals [G * S / bq, 2 * intervals, bq] and kv positions [windows, 1,
-// window]; with segments, [B, G * S / bq, 1, bq] and [B, windows, 1, window];
-// with a tile, int32 [T, S]; dq so far [B*K, G*S, D] f32.
+// Operands: walk length; works and places of the block list, [lists * groups *
+// list_length] each, whose query blocks count through the group; q [B*K, G*S,
+// D], k [B*K, T, D], v [B*K, T, V], dout [B*K, G*S, V]; rows (lse * log2(e),
+// delta) [B*K, 2, G*S] f32; intervals [S / bq, 2 * intervals, bq] and kv
+// positions [windows, 1, window]; with segments, [B, S / bq, 1, bq] and [B,
+// windows, 1, window]; with a tile, int32 [T, S]; dq so far [B*K, G*S, D] f32.
 // Results: dq [B*K, G*S, D] f32, in the buffer of the former; dk / scale
 // [B*K, T, D] and dv [B*K, T, V] of this call alone, f32.
 std::unique_ptr<kernel::Kernel> backward_kernel(const KernelSpec& spec);

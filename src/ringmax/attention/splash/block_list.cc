@@ -188,21 +188,26 @@ g::Value sums_before(g::Value x) {
   return g::reduce_sum(g::select(earlier, wide, g::zeros_like(wide)), {last});
 }
 
+g::Value shifted_query(g::Value block) {
+  return g::shift_left(block, g::full_like(block, kQueryShift));
+}
+
 }  // namespace
 
 BlockList block_list(const SlotData& slots, std::int64_t block_q,
-                     std::int64_t block_kv, std::int64_t window_parts) {
+                     std::int64_t block_kv, std::int64_t window_parts,
+                     std::int64_t groups) {
   g::Graph& graph = *slots.kv_positions_T.graph;
   g::Scope scope(graph, "block_list");
   g::Value kinds = Classifier(slots, block_q, block_kv).kinds();
   const std::int64_t lists = kinds.dim(0);
   const std::int64_t query_blocks = kinds.dim(1);
   const std::int64_t windows = kinds.dim(2) / window_parts;
-  if (std::max(query_blocks, windows) > kMaxBlocks) {
+  if (std::max(groups * query_blocks, windows) > kMaxBlocks) {
     fail_invalid(
-        "attention: a shard has {} query blocks and {} windows of keys, more "
-        "than {}; larger block_q or block_kv would do",
-        query_blocks, windows, kMaxBlocks);
+        "attention: {} query heads of {} query blocks, and {} windows of keys: "
+        "both must be at most {}; larger block_q or block_kv would do",
+        groups, query_blocks, windows, kMaxBlocks);
   }
   // The parts of a window side by side in the bits of one number.
   kinds = g::reshape(kinds, {lists, query_blocks, windows, window_parts});
@@ -232,64 +237,44 @@ BlockList block_list(const SlotData& slots, std::int64_t block_q,
   const auto bit_where = [&](g::Value where, std::int64_t bit) {
     return g::select(where, g::full_like(zero, static_cast<double>(bit)), zero);
   };
-  const g::Value packed =
+  const g::Value work =
       kinds + bit_where(g::equal(before, zero), kFirstBit) +
-      bit_where(g::equal(before + one, by_row(rows)), kLastBit) +
-      g::shift_left(query_block, g::full_like(zero, kQueryShift)) +
-      g::shift_left(window, g::full_like(zero, kWindowShift));
+      bit_where(g::equal(before + one, by_row(rows)), kLastBit);
+  const g::Value spot = shifted_query(query_block) + window;
+  const g::Value at = g::select(kept, by_row(sums_before(rows)) + before,
+                                g::full_like(zero, -1));
 
-  const std::int64_t length = query_blocks * windows;
+  // Entry i of head h comes at h * length + i. It is found by comparison with
+  // all: on a TPU a scatter of so few takes longer, to run and to compile.
   const g::Value lengths = g::reduce_sum(rows, {1});  // [lists]
-  g::Value at = by_row(sums_before(rows)) + before;
-  at = at + g::iota(graph, shape, 0) * static_cast<double>(length);
-  at = g::select(kept, at, g::full_like(at, -1));
-  const Shape flat(DType::kI32, {lists * length});
-  const g::Value scattered = g::scatter_add_rows(g::constant(graph, flat, 0),
-                                                 g::reshape(at, flat.dims),
-                                                 g::reshape(packed, flat.dims));
-  const g::Value index =
-      g::remainder(g::iota(graph, flat, 0),
-                   g::constant(graph, flat, static_cast<double>(length)));
+  const g::Value length = g::reduce_max(lengths, {0});
+  const std::int64_t space = query_blocks * windows;
+  const Shape list(DType::kI32, {lists, groups * space});
+  const g::Value i = g::iota(graph, list, 1);
+  const g::Value of_one = g::broadcast_to(length, list.dims);
+  const g::Value inside = g::remainder(i, of_one);
+  const Dims pairs = {lists, groups * space, space};
+  const auto flat = [&](g::Value x) {
+    return g::broadcast_to(g::reshape(x, {lists, 1, space}), pairs);
+  };
+  const g::Value here =
+      g::equal(flat(at), g::broadcast_to(g::expand_dim(inside, 2), pairs));
+  const auto compacted = [&](g::Value x) {
+    const g::Value wide = flat(x);
+    return g::reduce_sum(g::select(here, wide, g::zeros_like(wide)), {2});
+  };
   const g::Value beyond = g::greater_equal(
-      index,
-      g::reshape(g::broadcast_to(g::expand_dim(lengths, 1), {lists, length}),
-                 flat.dims));
-  const g::Value idle = g::full_like(
-      scattered, static_cast<double>((query_blocks - 1) << kQueryShift));
-  return {g::select(beyond, idle, scattered), g::reduce_max(lengths, {0})};
-}
-
-BlockList repeat_list(const BlockList& list, std::int64_t lists,
-                      std::int64_t groups, std::int64_t query_blocks) {
-  g::Graph& graph = *list.entries.graph;
-  if (groups * query_blocks > kMaxBlocks) {
-    fail_invalid(
-        "attention: {} query heads of {} query blocks are more than {} rows; a "
-        "larger block_q would do",
-        groups, query_blocks, kMaxBlocks);
-  }
-  const std::int64_t length = list.entries.dim(0) / lists;
-  const Dims dims = {lists, groups * length};
-  const Shape shape(DType::kI32, dims);
-  const g::Value at = g::iota(graph, shape, 1);
-  const g::Value of_one = g::broadcast_to(list.length, dims);
-  // Lists are shorter than the space for them: entry i of head h comes at
-  // h * length + i.
-  const g::Value head = g::divide(at, of_one);
-  const g::Value inside = g::remainder(at, of_one);
-  const g::Value list_index = g::iota(graph, shape, 0);
-  const g::Value source = inside + list_index * static_cast<double>(length);
-  const g::Value rows =
-      g::take_rows(g::reshape(list.entries, {lists * length, 1}),
-                   g::reshape(source, {lists * groups * length}));
-  const g::Value offset =
-      g::minimum(head, g::full_like(head, static_cast<double>(groups - 1)));
-  const g::Value entries =
-      g::reshape(rows, dims) +
-      g::shift_left(offset * static_cast<double>(query_blocks),
-                    g::full_like(offset, kQueryShift));
-  return {g::reshape(entries, {lists * groups * length}),
-          list.length * static_cast<double>(groups)};
+      inside, g::broadcast_to(g::expand_dim(lengths, 1), list.dims));
+  const g::Value idle =
+      g::full_like(i, static_cast<double>((query_blocks - 1) << kQueryShift));
+  const g::Value head = g::minimum(
+      g::divide(i, of_one), g::full_like(i, static_cast<double>(groups - 1)));
+  const g::Value places =
+      g::select(beyond, idle, compacted(spot)) +
+      shifted_query(head * static_cast<double>(query_blocks));
+  const Dims all = {lists * groups * space};
+  return {g::reshape(compacted(work), all), g::reshape(places, all),
+          length * static_cast<double>(groups)};
 }
 
 }  // namespace ringmax::attention::splash

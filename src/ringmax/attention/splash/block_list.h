@@ -24,21 +24,18 @@ struct SlotData {
 };
 
 struct BlockList {
-  // [lists * S / block_q * windows], packed as kernel_math.h says; what is
-  // beyond a list's length does nothing and stays in its last row. Every query
-  // block has at least one entry, so that its output is written.
-  graph::Value entries;
+  // [lists * groups * S / block_q * windows], packed as kernel_math.h says;
+  // what is beyond a list's length does nothing and stays in its last row.
+  // Every query block has at least one entry, so that its output is written.
+  graph::Value works, places;
   graph::Value length;  // scalar: the longest list
 };
 
+// For a walk over `groups` query heads one after the other, whose query blocks
+// count on from head to head.
 BlockList block_list(const SlotData& slots, std::int64_t block_q,
-                     std::int64_t block_kv, std::int64_t window_parts);
-
-// The list for a walk over `groups` query heads one after the other, whose
-// query blocks count on from head to head: [lists * groups * S / block_q *
-// windows].
-BlockList repeat_list(const BlockList& list, std::int64_t lists,
-                      std::int64_t groups, std::int64_t query_blocks);
+                     std::int64_t block_kv, std::int64_t window_parts,
+                     std::int64_t groups);
 
 }  // namespace ringmax::attention::splash
 

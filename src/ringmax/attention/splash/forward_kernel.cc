@@ -38,7 +38,7 @@ class Forward : public WalkKernel {
                    }
                  });
     kernel.step([&](const Values& g) { step(g); });
-    kernel.end([&](const Values& g) { return entry(g).last(); },
+    kernel.end([&](const Values& g) { return work(g).last(); },
                [&](const Values&) { finish(); });
 
     const double pairs = s_.visible_pairs();
@@ -62,7 +62,7 @@ class Forward : public WalkKernel {
     stats_ = kernel.output(
         "stats", f32({s_.heads(), s_.query_blocks(), 2, groups, kLanes}),
         {1, 1, 2, groups, kLanes}, [&](const Values& g) {
-          return Values{g[0], entry(g).query_block(), zero(), zero(), zero()};
+          return Values{g[0], place(g).query_block(), zero(), zero(), zero()};
         });
   }
 
@@ -79,7 +79,7 @@ class Forward : public WalkKernel {
   }
 
   // One update of the softmax: the keys of a tile against its query rows.
-  void tile(const Entry&, const Tile& t, const Hide& hide) override {
+  void tile(const Place&, const Tile& t, const Hide& hide) override {
     const Value at = k::multiple_of(t.keys, kLanes);
     const k::MatmulAttr by_row{1, 1, precision()};
     const Value q = k::load(q_, {0, t.row, 0}, {1, t.row_count, s_.head_dim});

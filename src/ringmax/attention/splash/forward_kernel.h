@@ -15,14 +15,14 @@
 
 namespace ringmax::attention::splash {
 
-// Operands: walk length; block list [lists * list_length] (see kernel_math.h);
-// q [heads, S, D], k [B*K, T, D], v [B*K, T, V]; the intervals of keys that
-// queries see, low and high in turn, [S / bq, 2 * intervals, bq], and kv
-// positions [windows, 1, window], int32; with segments, q and kv segments
-// [B, S / bq, 1, bq] and [B, windows, 1, window], int32; with a tile, int32
-// [S, T].
-// Results: out [heads, S, V] f32; sums of exp(logit - max) (0) and
-// max logits (1), [heads, S / bq, 2, bq / 128, 128] f32.
+// Operands: walk length; works and places of the block list, [lists *
+// list_length] each (see kernel_math.h); q [heads, S, D], k [B*K, T, D], v
+// [B*K, T, V]; the intervals of keys that queries see, low and high in turn, [S
+// / bq, 2 * intervals, bq], and kv positions [windows, 1, window], int32; with
+// segments, q and kv segments [B, S / bq, 1, bq] and [B, windows, 1, window],
+// int32; with a tile, int32 [S, T]. Results: out [heads, S, V] f32; sums of
+// exp(logit - max) (0) and max logits (1), [heads, S / bq, 2, bq / 128, 128]
+// f32.
 std::unique_ptr<kernel::Kernel> forward_kernel(const KernelSpec& spec);
 
 }  // namespace ringmax::attention::splash

@@ -19,13 +19,13 @@ k::Value set(k::Value x, std::int64_t bit) {
 
 }  // namespace
 
-k::Value Entry::first() const { return set(packed, kFirstBit); }
-k::Value Entry::last() const { return set(packed, kLastBit); }
-k::Value Entry::query_block() const {
-  return masked(shifted(packed, kQueryShift), kMaxBlocks - 1);
+k::Value Work::first() const { return set(packed, kFirstBit); }
+k::Value Work::last() const { return set(packed, kLastBit); }
+k::Value Place::query_block() const { return shifted(packed, kQueryShift); }
+k::Value Place::window() const {
+  return masked(packed, (1 << kQueryShift) - 1);
 }
-k::Value Entry::window() const { return shifted(packed, kWindowShift); }
-k::Value Entry::part(k::Value index) const {
+k::Value Work::part(k::Value index) const {
   return masked(k::shift_right(packed, index * kPartBits),
                 (1 << kPartBits) - 1);
 }

@@ -13,16 +13,18 @@ inline constexpr std::int64_t kLanes = 128;
 inline constexpr double kLog2E = 1.44269504088896340736;
 inline constexpr double kLn2 = 0.69314718055994530942;
 
-// One step of a walk, packed into an int32: a query block against a window of
+// One step of a walk, packed into two int32: a query block against a window of
 // up to kMaxParts key blocks, each with its own kind. A row is the run of steps
 // with the same query block.
+//
+// Work: the parts' kinds, and where rows begin and end.
 inline constexpr std::int64_t kPartBits = 3;
 inline constexpr std::int64_t kMaxParts = 4;
 inline constexpr std::int64_t kFirstBit = 1 << 12;  // the row begins here
 inline constexpr std::int64_t kLastBit = 1 << 13;   // and ends here
-inline constexpr std::int64_t kQueryShift = 14;
-inline constexpr std::int64_t kWindowShift = 23;
-inline constexpr std::int64_t kMaxBlocks = 1 << (kWindowShift - kQueryShift);
+// Place: the window in the low bits, the query block above.
+inline constexpr std::int64_t kQueryShift = 16;
+inline constexpr std::int64_t kMaxBlocks = 1 << (kQueryShift - 1);
 
 // What a query block sees of a key block: two bits, and a third for
 // kTriangular.
@@ -36,17 +38,20 @@ enum class TileKind : std::int64_t {
 };
 inline constexpr std::int64_t kStrictBit = 1 << 2;
 
-struct Entry {
-  explicit Entry(kernel::Value packed) : packed(packed) {}
+// i32 scalars.
+struct Work {
+  kernel::Value packed;
 
   kernel::Value first() const;
   kernel::Value last() const;
+  // Kind and strict bit of a part of the window.
+  kernel::Value part(kernel::Value index) const;
+};
+struct Place {
+  kernel::Value packed;
+
   kernel::Value query_block() const;
   kernel::Value window() const;
-  // Kind and strict bit of a part of the window (i32 scalars).
-  kernel::Value part(kernel::Value index) const;
-
-  kernel::Value packed;
 };
 kernel::Value is_kind(kernel::Value part, TileKind kind);
 kernel::Value strict_of(kernel::Value part);  // i32, 0 or 1

@@ -40,32 +40,31 @@ SlotData padded_slots(const Mask& mask, const KernelSpec& s,
   return slots;
 }
 
-// The slots as the kernels take them, query slots once for each of `groups`
-// heads.
-void add_slots(const KernelSpec& s, const SlotData& slots, std::int64_t groups,
+// The slots as the kernels take them.
+void add_slots(const KernelSpec& s, const SlotData& slots,
                g::Values* operands) {
-  const auto for_groups = [&](g::Value x) {
-    return g::concatenate(g::Values(static_cast<std::size_t>(groups), x),
-                          x.rank() - 3);
-  };
   g::Values bounds;
   for (const RowIntervals& row : slots.rows) {
     for (const g::Value bound : {row.low_S, row.high_S}) {
       bounds.push_back(g::reshape(bound, {s.query_blocks(), 1, s.block_q}));
     }
   }
-  operands->push_back(for_groups(g::concatenate(bounds, 1)));
+  operands->push_back(g::concatenate(bounds, 1));
   operands->push_back(
       g::reshape(slots.kv_positions_T, {s.windows(), 1, s.window()}));
   if (!s.segments) return;
-  operands->push_back(for_groups(g::reshape(
-      slots.q_segments_BS, {s.batch, s.query_blocks(), 1, s.block_q})));
+  operands->push_back(g::reshape(slots.q_segments_BS,
+                                 {s.batch, s.query_blocks(), 1, s.block_q}));
   operands->push_back(
       g::reshape(slots.kv_segments_BT, {s.batch, s.windows(), 1, s.window()}));
 }
 
-BlockList list_of(const KernelSpec& s, const SlotData& slots) {
-  return block_list(slots, s.block_q, s.block_kv, s.window_parts);
+// The walk of `groups` query heads: its length, works and places.
+g::Values list_of(const KernelSpec& s, const SlotData& slots,
+                  std::int64_t groups) {
+  const BlockList list =
+      block_list(slots, s.block_q, s.block_kv, s.window_parts, groups);
+  return {list.length, list.works, list.places};
 }
 
 // [B, K, T, ...] -> [B*K, T, ...], T padded.
@@ -83,13 +82,12 @@ KernelPartial splash_forward(const KernelRequest& request,
   KernelSpec s = forward_spec(request);
   const SlotData slots = padded_slots(request.mask, s, operands);
   s.intervals = static_cast<std::int64_t>(slots.rows.size());
-  const BlockList list = list_of(s, slots);
-  g::Values inputs = {list.length, list.entries};
+  g::Values inputs = list_of(s, slots, 1);
   inputs.push_back(g::reshape(padded(operands.q_BKGSD, 3, s.queries, 0),
                               {s.heads(), s.queries, s.head_dim}));
   inputs.push_back(keys_by_head(s, operands.k_BKTD));
   inputs.push_back(keys_by_head(s, operands.v_BKTV));
-  add_slots(s, slots, 1, &inputs);
+  add_slots(s, slots, &inputs);
   if (s.tile) inputs.push_back(slots.tile_ST);
   const g::Values results = caller(*forward_kernel(s), inputs);
 
@@ -115,8 +113,6 @@ KernelGradients add_keys(KernelSpec s, const KernelRequest& request,
                          const KernelGradients& so_far, const Caller& caller) {
   const SlotData slots = padded_slots(request.mask, s, operands);
   s.intervals = static_cast<std::int64_t>(slots.rows.size());
-  const BlockList list =
-      repeat_list(list_of(s, slots), s.lists(), s.groups, s.query_blocks());
   // [B, K, G, S, ...] -> [B*K, G*S, ...], S padded.
   const auto by_kv_head = [&](g::Value x) {
     x = padded(x, 3, s.queries, 0);
@@ -124,7 +120,7 @@ KernelGradients add_keys(KernelSpec s, const KernelRequest& request,
     dims.insert(dims.end(), x.dims().begin() + 4, x.dims().end());
     return g::reshape(x, dims);
   };
-  g::Values inputs = {list.length, list.entries};
+  g::Values inputs = list_of(s, slots, s.groups);
   inputs.push_back(by_kv_head(operands.q_BKGSD));
   inputs.push_back(keys_by_head(s, operands.k_BKTD));
   inputs.push_back(keys_by_head(s, operands.v_BKTV));
@@ -133,7 +129,7 @@ KernelGradients add_keys(KernelSpec s, const KernelRequest& request,
       g::concatenate({g::expand_dim(by_kv_head(lse_BKGS * kLog2E), 1),
                       g::expand_dim(by_kv_head(delta_BKGS), 1)},
                      1));
-  add_slots(s, slots, s.groups, &inputs);
+  add_slots(s, slots, &inputs);
   if (s.tile) inputs.push_back(g::transpose(slots.tile_ST, {1, 0}));
   inputs.push_back(by_kv_head(so_far.dq_BKGSD));
   const g::Values results = caller(*backward_kernel(s), inputs);

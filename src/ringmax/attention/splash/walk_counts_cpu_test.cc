@@ -88,9 +88,9 @@ TEST(WalkCountsCpuTest, TheHostCountsTheProgramsList) {
         slots.rows = row_intervals(mask, constant_of(graph, q, s.queries));
         slots.kv_positions_T = constant_of(graph, kv, s.keys);
         const BlockList list =
-            block_list(slots, s.block_q, s.block_kv, s.window_parts);
+            block_list(slots, s.block_q, s.block_kv, s.window_parts, 1);
         const std::string name = std::to_string(counted.size());
-        graph.result("entries" + name, list.entries);
+        graph.result("entries" + name, list.works);
         graph.result("length" + name, list.length);
         counted.push_back(count_walk(s, mask, q, kv));
         specs.push_back(s);

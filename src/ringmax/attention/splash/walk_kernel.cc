@@ -16,13 +16,23 @@ WalkKernel::WalkKernel(const KernelSpec& spec, std::string name,
       keys_first_(keys_first) {
   kernel_->parallel(programs());
   kernel_->walk(steps(), /*dynamic=*/true);
-  list_ = kernel_->prefetch("blocks", s_.lists() * steps());
+  works_ = kernel_->prefetch("works", s_.lists() * steps());
+  places_ = kernel_->prefetch("places", s_.lists() * steps());
 }
 
-Entry WalkKernel::entry(const Values& grid) const {
+WalkKernel::Value WalkKernel::load_of_step(k::Ref list,
+                                           const Values& grid) const {
   Value at = grid[1];
   if (s_.segments) at = at + batch_row(grid) * static_cast<double>(steps());
-  return Entry(k::load_scalar(list_, at));
+  return k::load_scalar(list, at);
+}
+
+Work WalkKernel::work(const Values& grid) const {
+  return {load_of_step(works_, grid)};
+}
+
+Place WalkKernel::place(const Values& grid) const {
+  return {load_of_step(places_, grid)};
 }
 
 WalkKernel::Value WalkKernel::batch_row(const Values& grid) const {
@@ -30,15 +40,22 @@ WalkKernel::Value WalkKernel::batch_row(const Values& grid) const {
   return grid[0] / static_cast<double>(programs_a_row);
 }
 
+WalkKernel::Value WalkKernel::block_in_head(const Place& place) const {
+  const Value block = place.query_block();
+  return heads_ == 1 ? block
+                     : k::remainder(
+                           block, k::constant_i32(*kernel_, s_.query_blocks()));
+}
+
 WalkKernel::Values WalkKernel::at_queries(const Values& grid) const {
-  return {grid[0], entry(grid).query_block(), zero()};
+  return {grid[0], place(grid).query_block(), zero()};
 }
 
 WalkKernel::Values WalkKernel::at_keys(const Values& grid) const {
   const std::int64_t sharing = s_.groups / heads_;
   const Value head =
       sharing == 1 ? grid[0] : grid[0] / static_cast<double>(sharing);
-  return {head, entry(grid).window(), zero()};
+  return {head, place(grid).window(), zero()};
 }
 
 k::Ref WalkKernel::query_window(std::string name, std::int64_t width) {
@@ -57,7 +74,7 @@ k::Ref WalkKernel::key_window(std::string name, std::int64_t width) {
 
 void WalkKernel::declare_slots() {
   k::Kernel& kernel = *kernel_;
-  const Dims q_rows = {rows(), 1, s_.block_q};
+  const Dims q_rows = {s_.query_blocks(), 1, s_.block_q};
   const Dims kv_rows = {s_.windows(), 1, s_.window()};
   const Dims bounds = {q_rows[0], 2 * s_.intervals, s_.block_q};
   const auto whole = [&](const Values&) {
@@ -83,11 +100,8 @@ void WalkKernel::declare_slots() {
       std::swap(block[0], block[1]);
     }
     tile_ = kernel.input("tile", i32(array), block, [&](const Values& g) {
-      const Entry e = entry(g);
-      Values at = {e.query_block(), e.window()};
-      if (heads_ > 1) {
-        at[0] = k::remainder(at[0], k::constant_i32(kernel, s_.query_blocks()));
-      }
+      const Place p = place(g);
+      Values at = {block_in_head(p), p.window()};
       if (keys_first_) std::swap(at[0], at[1]);
       return at;
     });
@@ -95,17 +109,18 @@ void WalkKernel::declare_slots() {
 }
 
 void WalkKernel::step(const Values& grid) {
-  const Entry e = entry(grid);
+  const Work w = work(grid);
+  const Place p = place(grid);
   k::for_range(zero(), k::constant_i32(*kernel_, s_.window_parts), {},
                [&](Value part, const Values&) {
-                 block(e, part);
+                 block(w, p, part);
                  return Values{};
                });
 }
 
 // One key block of the window.
-void WalkKernel::block(const Entry& e, Value part) {
-  const Value kind = e.part(part);
+void WalkKernel::block(const Work& work, const Place& place, Value part) {
+  const Value kind = work.part(part);
   const Value start = part * static_cast<double>(s_.block_kv);
   const auto when = [&](TileKind wanted, const std::function<void()>& body) {
     k::if_true(is_kind(kind, wanted), body);
@@ -114,7 +129,7 @@ void WalkKernel::block(const Entry& e, Value part) {
     when(TileKind::kFull, [&] {
       const auto run = [&](Value from) {
         for (std::int64_t c = 0; c < s_.keys_unrolled; c += s_.keys_at_once) {
-          tile(e,
+          tile(place,
                {from + static_cast<double>(c), s_.keys_at_once, 0, s_.block_q},
                {});
         }
@@ -128,31 +143,32 @@ void WalkKernel::block(const Entry& e, Value part) {
                    });
     });
   }
-  if (s_.partial) when(TileKind::kPartial, [&] { partial(e, start); });
+  if (s_.partial) when(TileKind::kPartial, [&] { partial(place, start); });
   if (s_.triangular && s_.block_q == s_.block_kv) {
-    when(TileKind::kTriangular, [&] { triangle(e, start, strict_of(kind)); });
+    when(TileKind::kTriangular,
+         [&] { triangle(place, start, strict_of(kind)); });
   }
 }
 
 // The slow kind: a loop, because its code is long.
-void WalkKernel::partial(const Entry& e, Value start) {
+void WalkKernel::partial(const Place& place, Value start) {
   k::for_range(zero(), k::constant_i32(*kernel_, s_.block_kv / s_.keys_at_once),
                {}, [&](Value c, const Values&) {
                  const Value at =
                      start + c * static_cast<double>(s_.keys_at_once);
-                 tile(e, {at, s_.keys_at_once, 0, s_.block_q},
+                 tile(place, {at, s_.keys_at_once, 0, s_.block_q},
                       [&](Value x, double hidden) {
-                        return k::select(visible_pairs(e, at), x, hidden);
+                        return k::select(visible_pairs(place, at), x, hidden);
                       });
                  return Values{};
                });
 }
 
 // In runs of keys, each against the rows from the diagonal on.
-void WalkKernel::triangle(const Entry& e, Value start, Value strict) {
+void WalkKernel::triangle(const Place& place, Value start, Value strict) {
   const std::int64_t n = s_.triangle_keys_at_once;
   for (std::int64_t c = 0; c < s_.block_kv; c += n) {
-    tile(e, {start + static_cast<double>(c), n, c, s_.block_q - c},
+    tile(place, {start + static_cast<double>(c), n, c, s_.block_q - c},
          [&](Value x, double hidden) {
            return below_diagonal(x, strict, hidden);
          });
@@ -188,25 +204,27 @@ WalkKernel::Value WalkKernel::of_keys(Value row) const {
 }
 
 // Of the query block and `keys_at_once` keys from slot `start` of the window.
-WalkKernel::Value WalkKernel::visible_pairs(const Entry& e, Value start) const {
+WalkKernel::Value WalkKernel::visible_pairs(const Place& place,
+                                            Value start) const {
   const std::int64_t count = s_.keys_at_once;
   const Value at = k::multiple_of(start, count);
+  const Value query_block = block_in_head(place);
   PairSlots slots;
   slots.keys =
-      of_keys(k::load(kv_positions_, {e.window(), 0, at}, {1, 1, count}));
+      of_keys(k::load(kv_positions_, {place.window(), 0, at}, {1, 1, count}));
   const auto bound = [&](std::int64_t row) {
     return of_queries(
-        k::load(intervals_, {e.query_block(), row, 0}, {1, 1, s_.block_q}));
+        k::load(intervals_, {query_block, row, 0}, {1, 1, s_.block_q}));
   };
   for (std::int64_t i = 0; i < s_.intervals; ++i) {
     slots.low.push_back(bound(2 * i));
     slots.high.push_back(bound(2 * i + 1));
   }
   if (s_.segments) {
-    slots.query_segments = of_queries(k::load(
-        q_segments_, {0, e.query_block(), 0, 0}, {1, 1, 1, s_.block_q}));
+    slots.query_segments = of_queries(
+        k::load(q_segments_, {0, query_block, 0, 0}, {1, 1, 1, s_.block_q}));
     slots.key_segments = of_keys(
-        k::load(kv_segments_, {0, e.window(), 0, at}, {1, 1, 1, count}));
+        k::load(kv_segments_, {0, place.window(), 0, at}, {1, 1, 1, count}));
   }
   if (s_.tile) {
     slots.tile = keys_first_ ? k::load(tile_, {at, 0}, {count, s_.block_q})

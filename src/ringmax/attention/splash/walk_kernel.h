@@ -41,16 +41,16 @@ class WalkKernel {
   WalkKernel(const KernelSpec& spec, std::string name, std::int64_t heads,
              bool keys_first);
 
-  virtual void tile(const Entry& entry, const Tile& tile, const Hide& hide) = 0;
+  virtual void tile(const Place& place, const Tile& tile, const Hide& hide) = 0;
 
   std::int64_t programs() const { return s_.heads() / heads_; }
   std::int64_t steps() const { return heads_ * s_.list_length(); }
-  // Query blocks of a program.
-  std::int64_t rows() const { return heads_ * s_.query_blocks(); }
 
-  Entry entry(const Values& grid) const;
+  // Of this step. Query blocks count on from head to head.
+  Work work(const Values& grid) const;
+  Place place(const Values& grid) const;
   Value zero() const { return kernel::constant_i32(*kernel_, 0); }
-  // Index maps [program, block of the entry, 0].
+  // Index maps [program, block of the step, 0].
   Values at_queries(const Values& grid) const;
   Values at_keys(const Values& grid) const;
 
@@ -72,21 +72,24 @@ class WalkKernel {
 
  private:
   Value batch_row(const Values& grid) const;
-  void block(const Entry& entry, Value part);
-  void partial(const Entry& entry, Value start);
-  void triangle(const Entry& entry, Value start, Value strict);
+  Value load_of_step(kernel::Ref list, const Values& grid) const;
+  // The query block within its head.
+  Value block_in_head(const Place& place) const;
+  void block(const Work& work, const Place& place, Value part);
+  void partial(const Place& place, Value start);
+  void triangle(const Place& place, Value start, Value strict);
   // Hides the pairs above the diagonal of the square in which queries and keys
   // of x begin; what is beyond is seen.
   Value below_diagonal(Value x, Value strict, double hidden) const;
-  Value visible_pairs(const Entry& entry, Value at) const;
+  Value visible_pairs(const Place& place, Value at) const;
   // Along queries and along keys, to the shape of a tile of visible_pairs().
   Value of_queries(Value row) const;
   Value of_keys(Value row) const;
 
   const std::int64_t heads_;
   const bool keys_first_;
-  kernel::Ref list_, intervals_, kv_positions_, q_segments_, kv_segments_,
-      tile_;
+  kernel::Ref works_, places_, intervals_, kv_positions_, q_segments_,
+      kv_segments_, tile_;
 };
 
 }  // namespace ringmax::attention::splash
