@@ -108,7 +108,7 @@ CompileReport make_compile_report(const CompileFacts& facts,
   report.collectives = collectives(module, counts, topology, facts.places);
   report.rotations = rotations(module, counts, topology, facts.places);
   report.kernels = kernels(module, counts);
-  EstimateSettings settings;
+  EstimateSettings settings = facts.estimate;
   for (const MeasuredKernel& kernel : facts.measured) {
     if (const auto useful = useful_utilisation_of(facts, kernel.work.kernel)) {
       settings.measured_utilisation[kernel.work.kernel] = *useful;

@@ -45,6 +45,8 @@ struct CompileFacts {
   std::int64_t tokens = 0;  // a step
   // Kernels count the pairs of the busiest device; the mean one has this part.
   double kernel_balance = 1;
+  // Of the estimate; utilisation by `measured` is added to it.
+  EstimateSettings estimate;
   // Of one layer's attention, where static cycles were asked for.
   std::vector<MeasuredKernel> measured;
 };

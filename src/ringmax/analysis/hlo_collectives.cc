@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::string_view kRingSend = "ring_send";
 constexpr std::string_view kMosaicTarget = "tpu_custom_call";
+constexpr std::string_view kPallasCall = "/pallas_call";
 
 bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() &&
@@ -54,12 +55,6 @@ std::set<std::int64_t> async_computations(const HloModule& module) {
     }
   }
   return ids;
-}
-
-bool is_send(const HloInstruction& i) {
-  return (i.opcode == "collective-permute" ||
-          i.opcode == "collective-permute-start") &&
-         i.op_name.find(kRingSend) != std::string::npos;
 }
 
 std::int64_t operand_bytes(const HloComputation& where,
@@ -136,6 +131,12 @@ std::optional<std::string> hidden_behind(const HloModule& module, bool mosaic,
 
 }  // namespace
 
+bool is_ring_send(const HloInstruction& i) {
+  return (i.opcode == "collective-permute" ||
+          i.opcode == "collective-permute-start") &&
+         i.op_name.find(kRingSend) != std::string::npos;
+}
+
 std::optional<std::string> collective_kind(const HloModule& module,
                                            const HloInstruction& instruction) {
   if (const auto kind = plain_kind(instruction.opcode)) return kind;
@@ -209,7 +210,12 @@ std::optional<std::string> kernel_name(const HloInstruction& i) {
   if (i.opcode == "custom-call" && i.custom_call_target == kMosaicTarget) {
     const std::string name = stem(i.name);
     if (name != "custom-call" && name != kMosaicTarget) return name;
-    return i.op_name.empty() ? name : last_part(i.op_name);
+    // The last scope, which JAX ends with the name of its primitive.
+    std::string scope = i.op_name;
+    if (ends_with(scope, kPallasCall)) {
+      scope.resize(scope.size() - kPallasCall.size());
+    }
+    return scope.empty() ? name : last_part(scope);
   }
   if (i.opcode == "while" && i.op_name.find("attention") != std::string::npos) {
     return "loop of " + i.op_name;
@@ -228,7 +234,7 @@ std::vector<Rotation> rotations(const HloModule& module,
     if (times == 0) continue;
     for (std::size_t n = 0; n < computation.instructions.size(); ++n) {
       const HloInstruction& i = computation.instructions[n];
-      if (!is_send(i)) continue;
+      if (!is_ring_send(i)) continue;
       Rotation& rotation = result.emplace_back();
       rotation.where = i.op_name.substr(0, i.op_name.find(kRingSend));
       while (ends_with(rotation.where, "/")) rotation.where.pop_back();

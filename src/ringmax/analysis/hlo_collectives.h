@@ -49,7 +49,10 @@ std::vector<CollectiveRow> collectives(const HloModule& module,
                                        const hw::Topology& topology,
                                        const Places& places);
 
-// A send of the ring: a permutation with `ring_send` in its op_name.
+// A send of the ring: a permutation, or the start of one, with `ring_send` in
+// its op_name.
+bool is_ring_send(const HloInstruction& instruction);
+
 struct Rotation {
   std::string where;  // op_name, without what ends in ring_send
   std::string computation;

@@ -14,6 +14,7 @@
 namespace ringmax::analysis {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::kBF16;
@@ -338,6 +339,69 @@ TEST(StepEstimateTest, WhatIsHiddenCostsNothingWhatIsNotIsWaitedFor) {
   settings.measured_utilisation["splash_forward"] = 1;
   EXPECT_NEAR(estimate_step(module, counts, target, kRound, settings).kernels_s,
               1e-3, 1e-9);
+  // And what is given for it still more.
+  settings.given_utilisation = {{"splash_forward", 0.25}, {"splash", 0.5}};
+  settings.hidden_sends = false;
+  const StepEstimate other =
+      estimate_step(module, counts, target, kRound, settings);
+  EXPECT_NEAR(other.kernels_s, 4e-3, 1e-9);
+  EXPECT_NEAR(other.exposed_s, 2 * send_s + gather_s, 1e-9);
+  EXPECT_NEAR(other.collectives_s, estimate.collectives_s, 1e-9);
+  EXPECT_THAT(other.assumptions,
+              Contains("kernel_utilization=splash:0.5: this program has no "
+                       "such kernel"));
+  EXPECT_THAT(other.assumptions, Contains(HasSubstr("hidden_sends=false")));
+}
+
+// A program of another framework: no scopes of ours, kernels by other names,
+// one without a cost estimate, and instructions without the compiler's cycles.
+TEST(StepEstimateTest, ReadsProgramsOfOthers) {
+  const ProtoWriter data = shape(kBF16, {1024, 512});
+  ModuleBuilder m;
+  m.begin(kMain, "main.42");
+  const std::int64_t x = m.add("parameter", data);
+  const std::int64_t send =
+      m.add("collective-permute-start", tuple({data, data}), {x}, nullptr,
+            "jit(train_step)/jvp(Transformer)/ring_attention/ppermute");
+  const auto kernel = [&](const std::string& name, const std::string& cost) {
+    return m.add(
+        "custom-call", data, {x},
+        [&](ProtoWriter& i) {
+          i.bytes(28, "tpu_custom_call");
+          i.bytes(43,
+                  R"({"custom_call_config":{"body":"TUzvUg==")" + cost + "}}");
+        },
+        name);
+  };
+  kernel("jit(train_step)/splash_mqa_fwd_residuals/pallas_call",
+         R"(,"cost_estimate":{"flops":"459000000000","bytes_accessed":"1"})");
+  kernel("jit(train_step)/splash_mqa_dkv/pallas_call", "");
+  const std::int64_t got = m.add("collective-permute-done", data, {send});
+  const std::int64_t sum = m.add("add", data, {got, x});
+  m.end(sum);
+  const HloModule module = decode_hlo(m.finish());
+  const HloCounts counts(module);
+  const std::vector<KernelRow> found = kernels(module, counts);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].name, "splash_mqa_dkv");
+  EXPECT_EQ(found[1].name, "splash_mqa_fwd_residuals");
+  EXPECT_EQ(found[1].flops, 459e9);
+  EXPECT_TRUE(rotations(module, counts, kSquare, {}).empty());
+  EXPECT_EQ(collectives(module, counts, kSquare, {}).at(0).count, 1);
+  hw::Target target;
+  target.topology = kSquare;
+  target.peak_bf16_flops = 459e12;
+  target.hbm_bytes_per_s = 2765e9;
+  target.link_bytes_per_s = 100e9;
+  target.clock_hz = 1.75e9;
+  EstimateSettings settings;
+  settings.kernel_utilisation = 0.5;
+  const StepEstimate estimate =
+      estimate_step(module, counts, target, {}, settings);
+  EXPECT_NEAR(estimate.kernels_s, 2e-3, 1e-9);
+  // Three arrays of 1 MiB pass the HBM.
+  EXPECT_NEAR(estimate.compute_s, 3.0 * 1024 * 512 * 2 / 2765e9, 1e-9);
+  EXPECT_NEAR(estimate.exposed_s, 0, 1e-9);
 }
 
 }  // namespace

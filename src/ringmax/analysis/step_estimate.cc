@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <unordered_map>
 
 namespace ringmax::analysis {
@@ -47,6 +48,27 @@ double active_links(const hw::Topology& topology, std::int64_t group) {
     links += topology.wrap[d] && topology.dims[d] > 2 ? 2 : 2 * (n - 1) / n;
   }
   return std::max(links, 1.0);
+}
+
+struct Utilisation {
+  double share = 0;
+  const char* source = "";
+};
+Utilisation utilisation_of(const std::string& kernel,
+                           const EstimateSettings& settings) {
+  const auto given = settings.given_utilisation.find(kernel);
+  if (given != settings.given_utilisation.end()) {
+    return {given->second, "kernel_utilization="};
+  }
+  const auto measured = settings.measured_utilisation.find(kernel);
+  if (measured != settings.measured_utilisation.end()) {
+    return {measured->second, "its useful utilisation by static cycles"};
+  }
+  return {settings.kernel_utilisation,
+          settings.kernel_utilisation_given
+              ? "kernel_utilization="
+              : "assumed; kernel_cycles=true takes static cycles, "
+                "kernel_utilization= any other"};
 }
 
 struct Part {
@@ -108,11 +130,9 @@ class Walk {
 
   double kernel_seconds(const HloInstruction& call) {
     const KernelRow cost = kernel_cost(call);
-    const auto measured = settings_.measured_utilisation.find(cost.name);
-    const double utilisation = measured == settings_.measured_utilisation.end()
-                                   ? settings_.kernel_utilisation
-                                   : measured->second;
-    const double matmul = cost.flops / (target_.peak_bf16_flops * utilisation);
+    const double matmul =
+        cost.flops /
+        (target_.peak_bf16_flops * utilisation_of(cost.name, settings_).share);
     return std::max(matmul, cost.bytes / target_.hbm_bytes_per_s);
   }
 
@@ -146,14 +166,14 @@ class Walk {
       } else if (i.opcode.size() > 5 &&
                  i.opcode.substr(i.opcode.size() - 5) == "-done") {
         const auto end = ends.find(started_by(computation, i));
-        if (end != ends.end()) {
+        if (end != ends.end()) {  // else waited for where it started
           part.exposed_s += std::max(0.0, end->second - part.total());
         }
       } else if (collective_kind(module_, i)) {
         const double seconds = collective_seconds(computation, i);
         part.collectives_s += seconds;
-        if (i.opcode.size() > 6 &&
-            i.opcode.substr(i.opcode.size() - 6) == "-start") {
+        if (i.opcode.ends_with("-start") &&
+            (settings_.hidden_sends || !is_ring_send(i))) {
           double& wire = wires[wire_of(i)];
           wire = std::max(wire, part.total()) + seconds;
           ends[i.id] = wire;
@@ -240,17 +260,24 @@ StepEstimate estimate_step(const HloModule& module, const HloCounts& counts,
       "permutation over several links takes as many times as long, other "
       "collectives use all links of their group; {:.0f} us a hop",
       target.link_bytes_per_s / 1e9, kHopLatency_s * 1e6));
+  std::set<std::string> names;
   for (const KernelRow& kernel : kernels(module, counts)) {
-    const auto measured = settings.measured_utilisation.find(kernel.name);
-    const bool known = measured != settings.measured_utilisation.end();
+    const Utilisation utilisation = utilisation_of(kernel.name, settings);
     lines.push_back(fmt::format(
         "{} does the FLOPs of its cost estimate at {:.0f}% of {:.0f} TFLOP/s "
         "({})",
-        kernel.name,
-        100 * (known ? measured->second : settings.kernel_utilisation),
-        target.peak_bf16_flops / 1e12,
-        known ? "its useful utilisation by static cycles"
-              : "assumed; kernel_cycles=true takes static cycles"));
+        kernel.name, 100 * utilisation.share, target.peak_bf16_flops / 1e12,
+        utilisation.source));
+    names.insert(kernel.name);
+  }
+  for (const auto& [name, share] : settings.given_utilisation) {
+    if (names.contains(name)) continue;
+    lines.push_back(
+        fmt::format("kernel_utilization={}:{}: this program has no such kernel",
+                    name, share));
+  }
+  if (!settings.hidden_sends) {
+    lines.push_back("the ring's sends are waited for (hidden_sends=false)");
   }
   if (!counts.unknown_loops().empty()) {
     lines.push_back(fmt::format(

@@ -22,8 +22,15 @@ struct EstimateSettings {
   // Share of the peak that a kernel's counted FLOPs reach where its cycles were
   // not measured.
   double kernel_utilisation = 0.75;
+  bool kernel_utilisation_given = false;  // by the user; else assumed
   // By kernel name, where they were.
   std::map<std::string, double> measured_utilisation;
+  // By kernel name, before what was measured: what somebody wants assumed,
+  // such as the figures of other kernels.
+  std::map<std::string, double> given_utilisation;
+  // Whether the ring's sends travel behind what the schedule puts there; false:
+  // each is waited for, as where a compiler hides none.
+  bool hidden_sends = true;
 };
 
 struct StepEstimate {

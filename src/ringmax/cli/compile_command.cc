@@ -5,8 +5,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -22,8 +20,11 @@
 #include "ringmax/cli/arguments.h"
 #include "ringmax/cli/commands.h"
 #include "ringmax/cli/compile_memory.h"
+#include "ringmax/cli/compile_switches.h"
 #include "ringmax/cli/measured_kernels.h"
+#include "ringmax/cli/memory_probe.h"
 #include "ringmax/cli/progress.h"
+#include "ringmax/cli/scratch_folder.h"
 #include "ringmax/config/config.h"
 #include "ringmax/model/cost.h"
 #include "ringmax/model/plan_attention.h"
@@ -92,12 +93,61 @@ class Compiler {
     return result;
   }
 
+  // The longest sequence that fits: found by probes, proven by compiling it.
+  Compiled compile_longest(const config::Config& config,
+                           std::vector<LengthTried>& tried) {
+    const auto at_length = [&](std::int64_t length) {
+      return load({fmt::format("max_target_length={}", length)});
+    };
+    const auto probe = [&](std::int64_t length) {
+      // What is wrong with the settings at this length, it says itself.
+      train::step_text(at_length(length), *machine_);
+      std::vector<std::string> words = settings_;
+      words.push_back(fmt::format("max_target_length={}", length));
+      const Progress progress(
+          fmt::format("memory of {} tokens, try {}", length, tried.size()));
+      return probe_memory(words, config.runtime.compile_xla_flags);
+    };
+    const std::int64_t multiple =
+        attention::sequence_shards(config.device_mesh) * kLengthStep;
+    std::int64_t length =
+        search_max_length(config.data.max_target_length, multiple,
+                          machine_->target.hbm_bytes, probe, tried);
+    while (true) {
+      try {
+        return compile(at_length(length));
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::kResourceExhausted ||
+            length <= multiple) {
+          throw;
+        }
+      }
+      // Reports leave out little: code, and what the compiler keeps back.
+      tried.push_back({length, std::nullopt, false});
+      constexpr std::int64_t kStep = 50;
+      length -= std::max(length / kStep / multiple, std::int64_t{1}) * multiple;
+    }
+  }
+
  private:
   std::vector<std::string> settings_;
   std::optional<std::string> dump_;
   std::string llo_directory_;
   std::optional<train::Machine> machine_;
 };
+
+std::string lengths_table(const std::vector<LengthTried>& tried) {
+  std::string text;
+  for (const LengthTried& one : tried) {
+    text += fmt::format("  {:>10} tokens", one.length);
+    if (one.peak_bytes) {
+      text += fmt::format("  {:.2f} GB",
+                          static_cast<double>(*one.peak_bytes) / 1e9);
+    }
+    text += one.fits ? "\n" : "  does not fit\n";
+  }
+  return text;
+}
 
 std::string strategy_of(const config::Config& config) {
   if (attention::sequence_shards(config.device_mesh) == 1) return "single";
@@ -129,8 +179,10 @@ attention::AttendPlan plan_of(const config::Config& config,
 
 // What the settings and the machine say; the program is the caller's.
 analysis::CompileFacts facts_of(const config::Config& config,
-                                const train::Machine& machine) {
+                                const train::Machine& machine,
+                                const CompileSwitches& switches) {
   analysis::CompileFacts facts;
+  facts.estimate = switches.estimate;
   facts.topology = config.runtime.compile_topology;
   facts.target = machine.target;
   facts.mesh = config.device_mesh.to_string();
@@ -148,9 +200,10 @@ analysis::CompileFacts facts_of(const config::Config& config,
 
 analysis::CompileReport report_of(const Compiled& compiled,
                                   const train::Machine& machine,
+                                  const CompileSwitches& switches,
                                   const std::string& optimized,
                                   const std::string& llo_directory) {
-  analysis::CompileFacts facts = facts_of(compiled.config, machine);
+  analysis::CompileFacts facts = facts_of(compiled.config, machine, switches);
   facts.places = compiled.text.assignment.places;
   facts.build_s = compiled.text.build_s;
   facts.compile_s = compiled.compile_s;
@@ -167,9 +220,10 @@ analysis::CompileReport report_of(const Compiled& compiled,
 // Of a program that is there already: another framework's, or one dumped.
 analysis::CompileReport report_of_file(const std::string& path,
                                        const config::Config& config,
-                                       const train::Machine& machine) {
+                                       const train::Machine& machine,
+                                       const CompileSwitches& switches) {
   const std::string optimized = read_file(path);
-  analysis::CompileFacts facts = facts_of(config, machine);
+  analysis::CompileFacts facts = facts_of(config, machine, switches);
   try {
     facts.places = train::places_of(
         machine, analysis::decode_hlo(optimized).device_assignment);
@@ -187,52 +241,6 @@ void dump_result(const std::string& directory, const std::string& optimized,
                analysis::hlo_text(analysis::decode_hlo(optimized)));
   atomic_write(join_path(directory, "memory.json"),
                analysis::to_json(hbm).dump(2) + "\n");
-}
-
-// A folder under the system's one for temporary files, gone at the end; "" when
-// none is wanted.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(bool wanted) {
-    if (!wanted) return;
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "ringmax_llo_XXXXXX")
-            .string();
-    if (::mkdtemp(pattern.data()) == nullptr) {
-      fail(ErrorCode::kFailedPrecondition,
-           "kernel_cycles=true: cannot make a folder like {}", pattern);
-    }
-    path_ = pattern;
-  }
-  ~ScratchFolder() {
-    if (path_.empty()) return;
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-// Takes `NAME=true|false` out of the settings, which know no such key.
-bool take_switch(std::vector<std::string>& settings, std::string_view name) {
-  bool on = false;
-  std::erase_if(settings, [&](const std::string& word) {
-    if (!word.starts_with(name) || word.substr(name.size(), 1) != "=") {
-      return false;
-    }
-    const std::string value = word.substr(name.size() + 1);
-    if (value != "true" && value != "True" && value != "false" &&
-        value != "False") {
-      fail_invalid("{}: valid are true and false", word);
-    }
-    on = value[0] == 't' || value[0] == 'T';
-    return true;
-  });
-  return on;
 }
 
 // What is written at the end is checked at the start: compiling takes long.
@@ -265,7 +273,8 @@ int run_compile(Args args) {
       "what it needs and how it would run: memory, collectives, ring sends and "
       "what hides them, kernels, an estimate of the step's time. "
       "find_max_length=true searches the longest sequence that fits, "
-      "kernel_cycles=true adds the static cycles of kernels.",
+      "kernel_cycles=true adds the static cycles of kernels, "
+      "kernel_utilization= and hidden_sends= say what the estimate assumes.",
       "[FILE.yml ...] compile_topology=v5p-16 key=value ...",
       {{"--json", "write the report to this file as well", "FILE"},
        {"--dump", "write the program, before and after, into this folder",
@@ -277,16 +286,12 @@ int run_compile(Args args) {
       args);
   if (arguments.helped) return 0;
   std::vector<std::string> settings = arguments.settings;
-  const bool find_max_length = take_switch(settings, "find_max_length");
-  const bool kernel_cycles = take_switch(settings, "kernel_cycles");
-  if (find_max_length && kernel_cycles) {
-    fail_invalid(
-        "kernel_cycles=true: it looks at one program, and find_max_length=true "
-        "compiles several; ask for one of them");
-  }
+  const CompileSwitches switches = take_switches(settings);
+  const bool find_max_length = switches.find_max_length;
+  const bool kernel_cycles = switches.kernel_cycles;
   const std::optional<std::string> dump = arguments.option("--dump");
   check_outputs(arguments.option("--json"), dump);
-  const ScratchFolder llo(kernel_cycles);
+  const ScratchFolder llo("kernel_cycles=true", kernel_cycles);
   Compiler compiler(std::move(settings), dump, llo.path());
   config::Config config = compiler.load();
   for (const std::string& note : config.notes) log_info("note: {}", note);
@@ -299,7 +304,7 @@ int run_compile(Args args) {
           *file);
     }
     const analysis::CompileReport report =
-        report_of_file(*file, config, compiler.machine());
+        report_of_file(*file, config, compiler.machine(), switches);
     if (const auto json = arguments.option("--json")) {
       atomic_write(*json, analysis::to_json(report).dump(2) + "\n");
     }
@@ -308,23 +313,12 @@ int run_compile(Args args) {
   }
 
   std::vector<LengthTried> tried;
-  if (find_max_length) {
-    const std::int64_t shards = attention::sequence_shards(config.device_mesh);
-    const auto peak_at = [&](std::int64_t length) {
-      return compiler
-          .compile(compiler.load({fmt::format("max_target_length={}", length)}))
-          .executable.memory_stats()
-          .peak;
-    };
-    const std::int64_t found =
-        search_max_length(config.data.max_target_length, shards * kLengthStep,
-                          compiler.machine().target.hbm_bytes, peak_at, tried);
-    config = compiler.load({fmt::format("max_target_length={}", found)});
-  }
-  const Compiled compiled = compiler.compile(std::move(config));
+  const Compiled compiled = find_max_length
+                                ? compiler.compile_longest(config, tried)
+                                : compiler.compile(std::move(config));
   const std::string optimized = compiled.executable.optimized_program().code;
   const analysis::CompileReport report =
-      report_of(compiled, compiler.machine(), optimized, llo.path());
+      report_of(compiled, compiler.machine(), switches, optimized, llo.path());
   if (dump) dump_result(*dump, optimized, report.facts.hbm);
   nlohmann::json json = analysis::to_json(report);
   std::string text = analysis::to_text(report);
@@ -332,14 +326,7 @@ int run_compile(Args args) {
     json["max_target_length"] = compiled.config.data.max_target_length;
     text += fmt::format("longest      max_target_length={} fits\n",
                         compiled.config.data.max_target_length);
-    for (const LengthTried& one : tried) {
-      text += fmt::format(
-          "  {:>10} tokens  {}\n", one.length,
-          one.peak_bytes
-              ? fmt::format("{:.2f} GB",
-                            static_cast<double>(*one.peak_bytes) / 1e9)
-              : std::string("does not fit"));
-    }
+    text += lengths_table(tried);
   }
   if (const auto file = arguments.option("--json")) {
     atomic_write(*file, json.dump(2) + "\n");

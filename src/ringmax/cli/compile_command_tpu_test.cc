@@ -136,6 +136,7 @@ TEST(CompileCommandTest, RefusesBeforeCompiling) {
       {{"--read", "/no/such/program.pb"}, "/no/such/program.pb"},
       {{"--read", "/etc/hostname"}, "HLO"},
       {{"find_max_length=maybe"}, "valid are true and false"},
+      {{"kernel_utilization=75"}, "a share of the peak"},
       {{"--json", "/no/such/folder/report.json"}, "/no/such/folder"},
       {{"compile_xla_flags=--xla_tpu_no_such_flag=1"}, "xla_tpu_no_such_flag"},
   };

@@ -58,27 +58,31 @@ std::int64_t search_max_length(
     const std::function<std::int64_t(std::int64_t)>& peak_at,
     std::vector<LengthTried>& tried) {
   constexpr double kClose = 0.02;
-  struct Fit {
+  // Aimed for, of the limit: what a line promises should fit.
+  constexpr double kAim = 0.995;
+  struct Point {
     std::int64_t length = 0;
     std::int64_t peak = 0;
   };
-  Fit before, longest;        // the two longest that fit; 0: none yet
-  std::int64_t shortest = 0;  // that does not fit; 0: none yet
+  std::vector<Point> known;   // in the order they were tried
+  std::int64_t longest = 0;   // that fits; 0: none yet
+  std::int64_t shortest = 0;  // that does not; 0: none yet
+  const auto limit = static_cast<double>(available);
   std::int64_t next = std::max(first / multiple, std::int64_t{1}) * multiple;
   while (true) {
     LengthTried& one = tried.emplace_back();
     one.length = next;
     std::optional<Error> refusal;
     try {
-      const std::int64_t peak = peak_at(next);
-      if (peak <= available) one.peak_bytes = peak;
+      one.peak_bytes = peak_at(next);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kResourceExhausted) throw;
       refusal = error;
     }
-    if (one.peak_bytes) {
-      before = longest;
-      longest = {next, *one.peak_bytes};
+    if (one.peak_bytes) known.push_back({next, *one.peak_bytes});
+    one.fits = one.peak_bytes && *one.peak_bytes <= available;
+    if (one.fits) {
+      longest = next;
     } else {
       shortest = next;
       if (next == multiple) {
@@ -87,27 +91,39 @@ std::int64_t search_max_length(
              "max_target_length={}: not even that fits", multiple);
       }
     }
-    const auto low = static_cast<double>(longest.length);
+    const auto low = static_cast<double>(longest);
     const auto high = static_cast<double>(shortest);
-    if (longest.length > 0 && shortest > 0 &&
-        (high - low <= kClose * low || shortest - longest.length <= multiple)) {
-      return longest.length;
+    if (longest > 0 && shortest > 0 &&
+        (high - low <= kClose * low || shortest - longest <= multiple)) {
+      return longest;
     }
-    double guess = longest.length > 0 ? 2 * low : high / 2;
-    if (before.length > 0 && longest.peak > before.peak) {
-      // Where the line through the two meets the limit.
-      const double slope = static_cast<double>(longest.peak - before.peak) /
-                           static_cast<double>(longest.length - before.length);
-      guess = low + static_cast<double>(available - longest.peak) / slope;
-      if (shortest == 0 && guess <= (1 + kClose) * low) return longest.length;
-      guess = std::min(guess, 8 * low);
+    double guess = high / 2;
+    if (!known.empty()) {
+      // As if all memory were the sequence's: what is not makes the guess too
+      // careful, or, from above, too bold.
+      const Point& last = known.back();
+      guess = static_cast<double>(last.length) * limit /
+              static_cast<double>(last.peak);
+      if (known.size() > 1) {
+        // Where the line through the last two meets the limit.
+        const Point& before = known[known.size() - 2];
+        const double slope = static_cast<double>(last.peak - before.peak) /
+                             static_cast<double>(last.length - before.length);
+        if (slope > 0) {
+          guess = static_cast<double>(last.length) +
+                  (kAim * limit - static_cast<double>(last.peak)) / slope;
+          if (last.length == longest && guess <= (1 + kClose) * low) {
+            return longest;
+          }
+        }
+      }
     }
     if (shortest > 0 && (guess >= high || guess <= low)) {
       guess = (low + high) / 2;
     }
     next = static_cast<std::int64_t>(guess / static_cast<double>(multiple)) *
            multiple;
-    next = std::max(next, longest.length + multiple);
+    next = std::max(next, longest + multiple);
     if (shortest > 0) next = std::min(next, shortest - multiple);
   }
 }

@@ -22,16 +22,18 @@ Error out_of_memory(const std::string& compiler_text,
 
 struct LengthTried {
   std::int64_t length = 0;
-  std::optional<std::int64_t> peak_bytes;  // nothing: it does not fit
+  std::optional<std::int64_t> peak_bytes;  // nothing: it was refused
+  bool fits = false;
 };
 
 // Tokens of a shard that lengths are multiples of.
 inline constexpr std::int64_t kLengthStep = 1024;
 
 // The longest multiple of `multiple` (within 2%) whose peak is at most
-// `available`. `peak_at` throws kResourceExhausted where it does not fit.
+// `available`. `peak_at` may throw kResourceExhausted where it does not fit.
 // Starts at `first`; throws that error when not even `multiple` fits. Memory
-// grows about evenly with the length, so few tries are needed.
+// grows about evenly with the length: after two tries a line through them leads
+// to the limit.
 std::int64_t search_max_length(
     std::int64_t first, std::int64_t multiple, std::int64_t available,
     const std::function<std::int64_t(std::int64_t)>& peak_at,
