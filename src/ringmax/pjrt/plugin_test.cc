@@ -42,7 +42,7 @@ class PluginTest : public ::testing::Test {
  protected:
   PluginTest() { reset_mock(); }
   // Whatever a test did, nothing of the plugin's may be left over.
-  ~PluginTest() override {
+  void TearDown() override {
     EXPECT_EQ(mock_log().live_errors, 0);
     EXPECT_EQ(mock_log().live_buffers, 0);
     EXPECT_EQ(mock_log().live_events, 0);
