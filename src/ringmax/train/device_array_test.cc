@@ -15,7 +15,6 @@ namespace {
 
 using mesh::PartitionSpec;
 using pjrt::testing::mock_log;
-using pjrt::testing::MockSettings;
 using pjrt::testing::reset_mock;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
