@@ -24,7 +24,8 @@ ALLOWED = {
     "data": "base",
     "config": "base mesh",
     "analysis": "base hw attention",
-    "train": "base hw pjrt mesh graph kernel attention model data config",
+    "train": "base hw pjrt mesh graph kernel attention model data config"
+             " analysis",
     "cli": "base hw pjrt mesh graph kernel attention model data config"
            " analysis train",
 }

@@ -13,6 +13,8 @@ namespace ringmax::cli {
 nlohmann::json spread(std::vector<double> times);
 // The most memory that this process has held, as the kernel counts it.
 std::int64_t peak_rss_bytes();
+// What all threads of this process have used so far.
+double processor_seconds();
 
 // The settings of `ringmax attention`, and batch, seq, heads, kv_heads,
 // head_dim and repeats. Throws kInvalidArgument with all that is wrong.

@@ -66,14 +66,18 @@ nlohmann::json bench_step(config::Config config, std::int64_t repeats,
   train::run_step(session, config, state, batch(0), 0);
   const double first_step_wall_s = seconds_since(start);
   std::vector<double> times;
+  std::vector<double> processor_times;
   for (std::int64_t r = 1; r <= repeats; ++r) {
     const auto begin = Clock::now();
+    const double used = processor_seconds();
     train::run_step(session, config, state, batch(r), r);
+    processor_times.push_back(processor_seconds() - used);
     times.push_back(seconds_since(begin));
   }
   const nlohmann::json step_s = spread(std::move(times));
   return {{"compile_s", session.compile_s},
           {"step_s", step_s},
+          {"processor_s", spread(std::move(processor_times))},
           {"tokens_per_s", static_cast<double>(config.tokens_per_step) /
                                step_s["median"].get<double>()},
           {"peak_rss_bytes", peak_rss_bytes()},

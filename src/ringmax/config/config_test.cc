@@ -279,7 +279,8 @@ TEST(Config, NotesSayWhatIsUsedInstead) {
       load_words({"ici_context_parallelism=2", "ring_scan_unroll=1",
                   "context_parallel_strategy=ring"})
           .notes,
-      Contains("ring_scan_unroll=1: 2 ring steps are too few for a loop"));
+      Contains("ring_scan_unroll=1: ring steps are written out on CPUs, whose "
+               "collectives may overtake a loop and then stand still"));
   EXPECT_THAT(
       load_words({"context_parallel_reorder_strategy=striped"}).notes,
       Contains("context_parallel_reorder_strategy=striped: no effect, tokens "

@@ -20,6 +20,10 @@ attention::Mask attention_mask(const ModelOptions& o) {
   return Mask::causal();
 }
 
+bool ring_loop_allowed(const hw::Target& target) {
+  return target.platform != "cpu";
+}
+
 attention::AttendSettings attend_settings(const ModelOptions& o,
                                           const attention::AttentionOptions& a,
                                           const attention::ContextPlan& plan,
@@ -30,7 +34,7 @@ attention::AttendSettings attend_settings(const ModelOptions& o,
   s.layout = plan.layout;
   s.soft_cap = o.attn_logits_soft_cap;
   s.strategy = attention::strategy_of(plan.strategy);
-  s.ring_scan_unroll = a.ring_scan_unroll;
+  s.ring_scan_unroll = ring_loop_allowed(target) ? a.ring_scan_unroll : 0;
   s.blocks.block_q = a.sa_block_q;
   s.blocks.block_kv = a.sa_block_kv;
   s.blocks.block_kv_compute = a.sa_block_kv_compute;

@@ -164,6 +164,7 @@ Value mlp(const ModelContext& c, Value x, const MlpWeights& w) {
   graph::ScanOptions options;
   options.length = pieces;
   options.remat = remat_of(c.options);
+  options.unroll = !c.options.scan_layers;
   const auto cut = [&](Value kept) { return in_pieces(kept, shards, pieces); };
   return graph::
       scan(*x.graph, {graph::zeros_like(x)},

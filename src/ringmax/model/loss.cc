@@ -23,7 +23,15 @@ using graph::Values;
 // that all of them work on every chunk.
 struct Columns {
   std::int64_t shards, chunks, columns;
+  // Chunks one after another instead of a loop over them.
+  bool written_out;
   std::int64_t width() const { return shards * columns; }
+  graph::ScanOptions walk() const {
+    graph::ScanOptions options;
+    options.length = chunks;
+    options.unroll = written_out || chunks == 1;
+    return options;
+  }
 };
 
 mesh::PartitionSpec spec(Graph& g,
@@ -82,8 +90,7 @@ Statistics statistics(Value hidden, Value head, Value targets,
   Graph& g = *hidden.graph;
   const Shape row(DType::kF32, targets.dims());
   const Value chunks = by_chunk(head, c);
-  graph::ScanOptions options;
-  options.length = c.chunks;
+  const graph::ScanOptions options = c.walk();
   const Values init = {
       graph::constant(g, row, -std::numeric_limits<double>::infinity()),
       graph::constant(g, row, 0), graph::constant(g, row, 0)};
@@ -118,8 +125,7 @@ HeadGradients backward(Value hidden, Value head, Value targets, Value lse,
                        Value dnll_BS, const Columns& c) {
   Graph& g = *hidden.graph;
   const Value chunks = by_chunk(head, c);
-  graph::ScanOptions options;
-  options.length = c.chunks;
+  const graph::ScanOptions options = c.walk();
   const Value zero = graph::constant(g, Shape(DType::kF32, hidden.dims()), 0);
   const graph::ScanValues out = graph::scan(
       g, {zero}, {}, options, [&](Value i, const Values& s, const Values&) {
@@ -191,7 +197,8 @@ std::int64_t vocabulary_chunks(std::int64_t vocab_per_shard,
 }
 
 Loss cross_entropy(Value hidden_BSE, Value head_VE, Value targets_BS,
-                   Value weights_BS, std::int64_t num_vocab_tiling) {
+                   Value weights_BS, std::int64_t num_vocab_tiling,
+                   bool written_out) {
   Graph& g = *hidden_BSE.graph;
   const graph::Scope scope(g, "loss");
   if (head_VE.rank() != 2 || hidden_BSE.rank() != 3 ||
@@ -205,6 +212,7 @@ Loss cross_entropy(Value hidden_BSE, Value head_VE, Value targets_BS,
   const std::int64_t per_shard = head_VE.dim(0) / c.shards;
   c.chunks = vocabulary_chunks(per_shard, num_vocab_tiling);
   c.columns = per_shard / c.chunks;
+  c.written_out = written_out;
   const auto valid_count = [](Value weights) {
     const Value total = sum_all(weights);
     return graph::maximum(total, graph::full_like(total, 1));

@@ -24,10 +24,11 @@ struct Loss {
 // the target. hidden [B, S, E]; head [V, E] as it is kept; targets int32 [B,
 // S]; weights float32 [B, S], 1 valid and 0 not. No [tokens, vocab] array
 // exists, forward or backward: chunks are computed, used and forgotten, and
-// each chunk of the head's gradient is reduced as it is made.
+// each chunk of the head's gradient is reduced as it is made. `written_out`:
+// chunks follow one another in the program instead of being a loop.
 Loss cross_entropy(graph::Value hidden_BSE, graph::Value head_VE,
                    graph::Value targets_BS, graph::Value weights_BS,
-                   std::int64_t num_vocab_tiling);
+                   std::int64_t num_vocab_tiling, bool written_out = false);
 
 }  // namespace ringmax::model
 

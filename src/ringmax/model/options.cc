@@ -96,8 +96,8 @@ void declare_options(OptionSet& set, ModelOptions& options) {
        "save_dot_with_context_except_mlp", "save_dot_except_mlpwi",
        "save_dot_except_mlp", "qkv_proj_offloaded", "custom", "save_out_proj"});
   set.flag("scan_layers", &options.scan_layers,
-           "layers are a loop in the program; false: each is written out, "
-           "which compiles longer and stacks nothing");
+           "layers, and pieces of the loss, are loops in the program; false: "
+           "each is written out, which compiles longer and stacks nothing");
   set.integer("num_vocab_tiling", &options.num_vocab_tiling,
               "chunks of the vocabulary loss; 1: chosen by RingMax",
               {.min = 1});

@@ -95,6 +95,13 @@ class Planner {
               ? "there is nothing to balance"
               : "context_parallel_load_balance is false"));
     }
+    if (options_.ring_scan_unroll != 0 && !ring_loop_allowed(target_) &&
+        !made.ring_axis.empty()) {
+      plan.notes.push_back(fmt::format(
+          "ring_scan_unroll={}: ring steps are written out on CPUs, whose "
+          "collectives may overtake a loop and then stand still",
+          options_.ring_scan_unroll));
+    }
     plan.notes.insert(plan.notes.end(), made.notes.begin(), made.notes.end());
     plan.summary = made.summary();
     plan.refused = std::move(made.refused);

@@ -24,6 +24,9 @@ class CompiledGraph {
   explicit CompiledGraph(const graph::Graph& graph,
                          Compile how = Compile::kAsUsers);
   std::vector<HostArray> run(const std::vector<HostArray>& arguments) const;
+  const pjrt::Executable& executable() const {
+    return program_.executable().executable();
+  }
 
  private:
   const graph::Graph& graph_;

@@ -6,6 +6,8 @@
 #include <sstream>
 #include <utility>
 
+#include "ringmax/analysis/collective_order.h"
+#include "ringmax/analysis/hlo.h"
 #include "ringmax/base/error.h"
 #include "ringmax/base/log.h"
 #include "ringmax/data/open_dataset.h"
@@ -48,6 +50,20 @@ hw::Target target_of(const config::Config& config) {
 HostArray scalar(double value) {
   const auto narrow = static_cast<float>(value);
   return HostArray::from<float>({}, std::span<const float>(&narrow, 1));
+}
+
+// A CPU device waits for the others in whichever collective it meets first.
+void check_collective_order(const config::Config& config,
+                            const pjrt::LoadedExecutable& step) {
+  const std::vector<std::string> overtaking = analysis::overtaking_collectives(
+      analysis::decode_hlo(step.executable().optimized_program().code));
+  if (overtaking.empty()) return;
+  fail(ErrorCode::kFailedPrecondition,
+       "scan_layers={}: {} devices may meet this program's collectives in "
+       "different orders and would then wait for ever ({}); scan_layers={} "
+       "makes another program",
+       config.model.scan_layers, config.device_count, overtaking.front(),
+       !config.model.scan_layers);
 }
 
 }  // namespace
@@ -127,6 +143,9 @@ Session make_session(const config::Config& config) {
       *session.client, graph::print_stablehlo(*init), options);
   auto loaded_step = cache.load_or_compile(
       *session.client, graph::print_stablehlo(*step), options);
+  if (config.device_count > 1 && session.client->platform_name() == "cpu") {
+    check_collective_order(config, loaded_step.executable);
+  }
   session.from_cache = loaded_init.from_cache && loaded_step.from_cache;
   session.init = std::make_unique<Program>(
       *init, std::move(loaded_init.executable), session.placement);

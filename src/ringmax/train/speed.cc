@@ -20,18 +20,22 @@ bool asked(const config::Config& config, std::string_view name) {
 
 std::string choose_for_speed(config::Config& config,
                              std::int64_t memory_bytes) {
-  // Several devices keep the loop: with layers written out a ring of 8 was seen
-  // to stand still in its collectives.
-  if (config.platform == "tpu" || config.device_count > 1) return "";
+  if (config.platform == "tpu") return "";
   std::string said;
   model::ModelOptions& model = config.model;
   if (!asked(config, "remat_policy")) {
     model::ModelOptions all = model;
     all.remat_policy = model::RematPolicy::kNone;
-    const std::int64_t need =
+    const model::StepMemory memory =
         model::step_memory(all, config.device_mesh, config.global_batch,
-                           config.data.max_target_length)
-            .total();
+                           config.data.max_target_length);
+    // Every device may hold all weights whole at once, and their gradients.
+    const std::int64_t gathered =
+        config.device_count == 1
+            ? 0
+            : 2 * config.device_count * model::parameter_count(all) *
+                  static_cast<std::int64_t>(dtype_size(all.dtype));
+    const std::int64_t need = memory.total() + gathered;
     if (need > memory_bytes / 2) return "";
     model = all;
     said =

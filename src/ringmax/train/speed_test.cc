@@ -59,11 +59,22 @@ TEST(Speed, ManyLayersStayALoop) {
   EXPECT_TRUE(config.model.scan_layers);
 }
 
-TEST(Speed, SeveralDevicesKeepTheLoop) {
-  config::Config config =
-      loaded({"ici_context_parallelism=2", "per_device_batch_size=0.5"});
-  EXPECT_EQ(choose_for_speed(config, kPlenty), "");
-  EXPECT_EQ(config.model.remat_policy, RematPolicy::kFull);
+TEST(Speed, SeveralDevicesNeedRoomForWholeWeights) {
+  const auto ring = [] {
+    return loaded({"ici_context_parallelism=8", "per_device_batch_size=0.125"});
+  };
+  config::Config config = ring();
+  choose_for_speed(config, kPlenty);
+  EXPECT_EQ(config.model.remat_policy, RematPolicy::kNone);
+  EXPECT_FALSE(config.model.scan_layers);
+  // 0.9M parameters: 16 bytes each, shared, and 8 whole copies of weights and
+  // gradients in bfloat16; half of the memory is to stay free.
+  constexpr std::int64_t kOneDevice = 2 * 32'000'000;
+  config::Config single = loaded({});
+  choose_for_speed(single, kOneDevice);
+  EXPECT_FALSE(single.model.scan_layers);
+  config = ring();
+  EXPECT_EQ(choose_for_speed(config, kOneDevice), "");
   EXPECT_TRUE(config.model.scan_layers);
 }
 

@@ -141,7 +141,7 @@ std::unique_ptr<Graph> step_program(const StepSettings& settings) {
       model::decoder(context, weights, {tokens, positions, segment_ids});
   const model::Loss loss = model::cross_entropy(
       decoded.hidden_BSE, model::output_head(context, weights), targets, valid,
-      settings.model.num_vocab_tiling);
+      settings.model.num_vocab_tiling, !settings.model.scan_layers);
   const Values gradients = kept_gradients(graph::gradient(loss.mean, weights),
                                           infos, settings.train.grad_dtype);
   const graph::Scope scope(g, "optimizer");
