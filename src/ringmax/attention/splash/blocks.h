@@ -13,8 +13,8 @@ namespace ringmax::attention::splash {
 // that somebody asked for do not fit request.vmem_bytes; kResourceExhausted,
 // with the figures, when not even the smallest do.
 KernelSpec forward_spec(const KernelRequest& request);
-// Its `keys` may be less than the request's: then the kernel is called for one
-// run of so many keys after the other, dq staying in place.
+// Its `keys` may be less than the request's: then the kernel is called in a
+// loop, for one run of so many keys after the other, dq staying in place.
 KernelSpec backward_spec(const KernelRequest& request);
 
 }  // namespace ringmax::attention::splash

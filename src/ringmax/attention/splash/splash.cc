@@ -7,6 +7,7 @@
 #include "ringmax/attention/splash/blocks.h"
 #include "ringmax/attention/splash/forward_kernel.h"
 #include "ringmax/attention/splash/kernel_math.h"
+#include "ringmax/graph/control.h"
 #include "ringmax/graph/ops.h"
 
 namespace ringmax::attention::splash {
@@ -155,34 +156,52 @@ KernelGradients splash_backward(const KernelRequest& request,
                                 const Caller& caller) {
   g::Scope scope(*operands.q_BKGSD.graph, "splash_backward");
   const KernelSpec s = backward_spec(request);
-  KernelGradients sum = so_far;
-  g::Values dk;
-  g::Values dv;
-  for (std::int64_t at = 0; at < request.keys; at += s.keys) {
-    KernelRequest part = request;
-    part.keys = std::min(s.keys, request.keys - at);
-    KernelOperands o = operands;
-    const auto cut = [&](g::Value* x, std::int64_t dim) {
-      if (x->valid()) *x = g::slice_dim(*x, dim, at, at + part.keys);
-    };
-    cut(&o.k_BKTD, 2);
-    cut(&o.v_BKTV, 2);
-    cut(&o.kv_positions_T, 0);
-    cut(&o.kv_segments_BT, 1);
-    cut(&o.tile_ST, 1);
-    KernelGradients before = so_far;
-    before.dq_BKGSD = sum.dq_BKGSD;
-    cut(&before.dk_BKTD, 2);
-    cut(&before.dv_BKTV, 2);
-    const KernelGradients after =
-        add_keys(s, part, o, dout_BKGSV, lse_BKGS, delta_BKGS, before, caller);
-    sum.dq_BKGSD = after.dq_BKGSD;
-    dk.push_back(after.dk_BKTD);
-    dv.push_back(after.dv_BKTV);
+  const std::int64_t runs = (request.keys + s.keys - 1) / s.keys;
+  if (runs == 1) {
+    return add_keys(s, request, operands, dout_BKGSV, lse_BKGS, delta_BKGS,
+                    so_far, caller);
   }
-  sum.dk_BKTD = g::concatenate(dk, 2);
-  sum.dv_BKTV = g::concatenate(dv, 2);
-  return sum;
+  // One kernel for all runs of keys, in a loop: it is compiled once.
+  KernelRequest part = request;
+  part.keys = s.keys;
+  const std::int64_t all = runs * s.keys;
+  KernelOperands whole = operands;
+  whole.k_BKTD = padded(whole.k_BKTD, 2, all, 0);
+  whole.v_BKTV = padded(whole.v_BKTV, 2, all, 0);
+  whole.kv_positions_T = padded(whole.kv_positions_T, 0, all, -1);
+  if (s.segments)
+    whole.kv_segments_BT = padded(whole.kv_segments_BT, 1, all, 0);
+  if (s.tile) whole.tile_ST = padded(whole.tile_ST, 1, all, 0);
+  const g::Values init = {so_far.dq_BKGSD, padded(so_far.dk_BKTD, 2, all, 0),
+                          padded(so_far.dv_BKTV, 2, all, 0)};
+  g::ScanOptions options;
+  options.length = runs;
+  const g::Values sum =
+      g::scan(
+          *dout_BKGSV.graph, init, {}, options,
+          [&](g::Value run, const g::Values& carry, const g::Values&) {
+            const g::Value at = run * static_cast<double>(s.keys);
+            const auto cut = [&](g::Value x, std::int64_t dim) {
+              return g::dynamic_slice_dim(x, dim, at, s.keys);
+            };
+            KernelOperands o = whole;
+            o.k_BKTD = cut(o.k_BKTD, 2);
+            o.v_BKTV = cut(o.v_BKTV, 2);
+            o.kv_positions_T = cut(o.kv_positions_T, 0);
+            if (s.segments) o.kv_segments_BT = cut(o.kv_segments_BT, 1);
+            if (s.tile) o.tile_ST = cut(o.tile_ST, 1);
+            const KernelGradients after = add_keys(
+                s, part, o, dout_BKGSV, lse_BKGS, delta_BKGS,
+                {carry[0], cut(carry[1], 2), cut(carry[2], 2)}, caller);
+            return g::ScanValues{
+                {after.dq_BKGSD,
+                 g::dynamic_update_slice_dim(carry[1], after.dk_BKTD, 2, at),
+                 g::dynamic_update_slice_dim(carry[2], after.dv_BKTV, 2, at)},
+                {}};
+          })
+          .carry;
+  return {sum[0], g::slice_dim(sum[1], 2, 0, request.keys),
+          g::slice_dim(sum[2], 2, 0, request.keys)};
 }
 
 }  // namespace ringmax::attention::splash

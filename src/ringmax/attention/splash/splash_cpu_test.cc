@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "ringmax/attention/partial.h"
+#include "ringmax/attention/splash/backward_kernel.h"
+#include "ringmax/attention/splash/blocks.h"
 #include "ringmax/attention/splash/splash.h"
 #include "ringmax/attention/testing/cases.h"
 #include "ringmax/graph/ops.h"
@@ -58,7 +60,9 @@ HostArray counting(std::int64_t n) {
 // A case as one program: results of the twin, and the operands of each kernel
 // that it called, so that the kernels' text can be run on the same numbers.
 struct CaseProgram {
-  explicit CaseProgram(const Case& c) {
+  // `in_runs`: with blocks of 128 and so little memory that the backward kernel
+  // takes the keys in runs; the kernels' operands are not recorded then.
+  explicit CaseProgram(const Case& c, bool in_runs = false) {
     const ReferenceInputs& in = c.inputs;
     KernelRequest r;
     r.mask = c.mask;
@@ -71,6 +75,16 @@ struct CaseProgram {
     r.head_dim = in.head_dim;
     r.value_dim = in.value_dim;
     r.dtype = DType::kF32;
+    if (in_runs) {
+      constexpr std::int64_t kMuch = std::int64_t{1} << 30;
+      r.forward_blocks = r.backward_blocks = {128, 128, 128};
+      r.vmem_bytes = kMuch;
+      const std::int64_t whole = backward_spec(r).keys;
+      constexpr std::int64_t kTemporaries = std::int64_t{6} << 20;
+      r.vmem_bytes =
+          kTemporaries + backward_kernel(backward_spec(r))->vmem_bytes() - 1;
+      EXPECT_LT(backward_spec(r).keys, whole);
+    }
     KernelOperands o;
     const auto heads_first = [&](const std::string& name, std::int64_t length,
                                  std::int64_t heads, std::int64_t width,
@@ -89,6 +103,7 @@ struct CaseProgram {
 
     const Caller caller = [&](const kernel::Kernel& k,
                               const g::Values& operands) {
+      if (in_runs) return kernel::call(k, kernel::Lowering::kTwin, operands);
       Call call{kernel::testing::MosaicProgram(k), graph.results().size(),
                 operands.size(), 0};
       for (const g::Value operand : operands) add_result(operand);
@@ -164,23 +179,29 @@ struct CaseProgram {
   std::size_t first_output = 0;
 };
 
+ReferenceOutputs outputs_of(const CaseProgram& program,
+                            const std::vector<HostArray>& results) {
+  ReferenceOutputs outputs;
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    const std::string& name = program.outputs[i].first;
+    std::vector<double>& to = name == "out"          ? outputs.out
+                              : name == "lse"        ? outputs.lse
+                              : name == "max_logits" ? outputs.max_logits
+                              : name == "dq"         ? outputs.dq
+                              : name == "dk"         ? outputs.dk
+                                                     : outputs.dv;
+    to = doubles(results[program.first_output + i]);
+  }
+  return outputs;
+}
+
 TEST(Splash, TwinAndTextAnswerTheKnownCases) {
   for (const Case& c : attention::testing::known_cases()) {
     SCOPED_TRACE(c.name);
     CaseProgram program(c);
     const std::vector<HostArray> results =
         ringmax::testing::run_graph(program.graph, program.arguments);
-    ReferenceOutputs outputs;
-    for (std::size_t i = 0; i < program.outputs.size(); ++i) {
-      const std::string& name = program.outputs[i].first;
-      std::vector<double>& to = name == "out"          ? outputs.out
-                                : name == "lse"        ? outputs.lse
-                                : name == "max_logits" ? outputs.max_logits
-                                : name == "dq"         ? outputs.dq
-                                : name == "dk"         ? outputs.dk
-                                                       : outputs.dv;
-      to = doubles(results[program.first_output + i]);
-    }
+    const ReferenceOutputs outputs = outputs_of(program, results);
     // The kernels' text on the same operands.
     for (const CaseProgram::Call& call : program.calls) {
       const auto first =
@@ -201,6 +222,20 @@ TEST(Splash, TwinAndTextAnswerTheKnownCases) {
       ADD_FAILURE() << "twin: " << finding;
     }
   }
+}
+
+// Keys that are no multiple of a run; every other query head of a group.
+TEST(Splash, RunsOfKeysAddUp) {
+  const Case c = attention::testing::random_case("runs", Mask::local(300, 40),
+                                                 1, 384, 600, 4, 2, 16, 2, 29);
+  const CaseProgram program(c, /*in_runs=*/true);
+  const ReferenceOutputs got = outputs_of(
+      program, ringmax::testing::run_graph(program.graph, program.arguments));
+  const ReferenceOutputs want = reference_attention(c.inputs);
+  EXPECT_LE(attention_error(got.out, want.out), 1e-5);
+  EXPECT_LE(attention_error(got.dq, want.dq), 3e-5);
+  EXPECT_LE(attention_error(got.dk, want.dk), 3e-5);
+  EXPECT_LE(attention_error(got.dv, want.dv), 3e-5);
 }
 
 }  // namespace
