@@ -106,12 +106,13 @@ KernelPartial splash_forward(const KernelRequest& request,
 
 namespace {
 
-// Adds the part of one run of keys, which the request and the operands are cut
-// to.
-KernelGradients add_keys(KernelSpec s, const KernelRequest& request,
-                         const KernelOperands& operands, g::Value dout_BKGSV,
-                         g::Value lse_BKGS, g::Value delta_BKGS,
-                         const KernelGradients& so_far, const Caller& caller) {
+// Of one run of keys, which the request and the operands are cut to: adds to
+// dq; dk and dv are the run's alone.
+KernelGradients of_run(const KernelSpec& spec, const KernelRequest& request,
+                       const KernelOperands& operands, g::Value dout_BKGSV,
+                       g::Value lse_BKGS, g::Value delta_BKGS,
+                       g::Value dq_so_far_BKGSD, const Caller& caller) {
+  KernelSpec s = spec;
   const SlotData slots = padded_slots(request.mask, s, operands);
   s.intervals = static_cast<std::int64_t>(slots.rows.size());
   // [B, K, G, S, ...] -> [B*K, G*S, ...], S padded.
@@ -132,7 +133,7 @@ KernelGradients add_keys(KernelSpec s, const KernelRequest& request,
                      1));
   add_slots(s, slots, &inputs);
   if (s.tile) inputs.push_back(g::transpose(slots.tile_ST, {1, 0}));
-  inputs.push_back(by_kv_head(so_far.dq_BKGSD));
+  inputs.push_back(by_kv_head(dq_so_far_BKGSD));
   const g::Values results = caller(*backward_kernel(s), inputs);
 
   const g::Value dq = g::reshape(
@@ -142,8 +143,60 @@ KernelGradients add_keys(KernelSpec s, const KernelRequest& request,
                       {s.batch, s.kv_heads, request.keys, x.dim(2)});
   };
   return {g::slice_dim(dq, 3, 0, request.queries),
-          so_far.dk_BKTD + of_keys(results[1]) * s.scale,
-          so_far.dv_BKTV + of_keys(results[2])};
+          of_keys(results[1]) * s.scale, of_keys(results[2])};
+}
+
+// Of all keys, one run after the other: one kernel in a loop, compiled once.
+KernelGradients of_runs(const KernelSpec& s, const KernelRequest& request,
+                        const KernelOperands& operands, g::Value dout_BKGSV,
+                        g::Value lse_BKGS, g::Value delta_BKGS,
+                        g::Value dq_so_far_BKGSD, const Caller& caller) {
+  KernelRequest run = request;
+  run.keys = s.keys;
+  const std::int64_t runs = (request.keys + s.keys - 1) / s.keys;
+  const std::int64_t all = runs * s.keys;
+  KernelOperands whole = operands;
+  whole.k_BKTD = padded(whole.k_BKTD, 2, all, 0);
+  whole.v_BKTV = padded(whole.v_BKTV, 2, all, 0);
+  whole.kv_positions_T = padded(whole.kv_positions_T, 0, all, -1);
+  if (s.segments) {
+    whole.kv_segments_BT = padded(whole.kv_segments_BT, 1, all, 0);
+  }
+  if (s.tile) whole.tile_ST = padded(whole.tile_ST, 1, all, 0);
+  g::Graph& graph = *dout_BKGSV.graph;
+  const auto nothing = [&](g::Value keys) {
+    return g::constant(graph, Shape(DType::kF32, keys.dims()), 0);
+  };
+  g::ScanOptions options;
+  options.length = runs;
+  const g::Values sum =
+      g::scan(
+          graph,
+          {dq_so_far_BKGSD, nothing(whole.k_BKTD), nothing(whole.v_BKTV)}, {},
+          options,
+          [&](g::Value i, const g::Values& carry, const g::Values&) {
+            const g::Value at = i * static_cast<double>(s.keys);
+            const auto cut = [&](g::Value x, std::int64_t dim) {
+              return g::dynamic_slice_dim(x, dim, at, s.keys);
+            };
+            const auto put = [&](g::Value into, g::Value x) {
+              return g::dynamic_update_slice_dim(into, x, 2, at);
+            };
+            KernelOperands o = whole;
+            o.k_BKTD = cut(o.k_BKTD, 2);
+            o.v_BKTV = cut(o.v_BKTV, 2);
+            o.kv_positions_T = cut(o.kv_positions_T, 0);
+            if (s.segments) o.kv_segments_BT = cut(o.kv_segments_BT, 1);
+            if (s.tile) o.tile_ST = cut(o.tile_ST, 1);
+            const KernelGradients part = of_run(s, run, o, dout_BKGSV, lse_BKGS,
+                                                delta_BKGS, carry[0], caller);
+            return g::ScanValues{{part.dq_BKGSD, put(carry[1], part.dk_BKTD),
+                                  put(carry[2], part.dv_BKTV)},
+                                 {}};
+          })
+          .carry;
+  return {sum[0], g::slice_dim(sum[1], 2, 0, request.keys),
+          g::slice_dim(sum[2], 2, 0, request.keys)};
 }
 
 }  // namespace
@@ -156,52 +209,14 @@ KernelGradients splash_backward(const KernelRequest& request,
                                 const Caller& caller) {
   g::Scope scope(*operands.q_BKGSD.graph, "splash_backward");
   const KernelSpec s = backward_spec(request);
-  const std::int64_t runs = (request.keys + s.keys - 1) / s.keys;
-  if (runs == 1) {
-    return add_keys(s, request, operands, dout_BKGSV, lse_BKGS, delta_BKGS,
-                    so_far, caller);
-  }
-  // One kernel for all runs of keys, in a loop: it is compiled once.
-  KernelRequest part = request;
-  part.keys = s.keys;
-  const std::int64_t all = runs * s.keys;
-  KernelOperands whole = operands;
-  whole.k_BKTD = padded(whole.k_BKTD, 2, all, 0);
-  whole.v_BKTV = padded(whole.v_BKTV, 2, all, 0);
-  whole.kv_positions_T = padded(whole.kv_positions_T, 0, all, -1);
-  if (s.segments)
-    whole.kv_segments_BT = padded(whole.kv_segments_BT, 1, all, 0);
-  if (s.tile) whole.tile_ST = padded(whole.tile_ST, 1, all, 0);
-  const g::Values init = {so_far.dq_BKGSD, padded(so_far.dk_BKTD, 2, all, 0),
-                          padded(so_far.dv_BKTV, 2, all, 0)};
-  g::ScanOptions options;
-  options.length = runs;
-  const g::Values sum =
-      g::scan(
-          *dout_BKGSV.graph, init, {}, options,
-          [&](g::Value run, const g::Values& carry, const g::Values&) {
-            const g::Value at = run * static_cast<double>(s.keys);
-            const auto cut = [&](g::Value x, std::int64_t dim) {
-              return g::dynamic_slice_dim(x, dim, at, s.keys);
-            };
-            KernelOperands o = whole;
-            o.k_BKTD = cut(o.k_BKTD, 2);
-            o.v_BKTV = cut(o.v_BKTV, 2);
-            o.kv_positions_T = cut(o.kv_positions_T, 0);
-            if (s.segments) o.kv_segments_BT = cut(o.kv_segments_BT, 1);
-            if (s.tile) o.tile_ST = cut(o.tile_ST, 1);
-            const KernelGradients after = add_keys(
-                s, part, o, dout_BKGSV, lse_BKGS, delta_BKGS,
-                {carry[0], cut(carry[1], 2), cut(carry[2], 2)}, caller);
-            return g::ScanValues{
-                {after.dq_BKGSD,
-                 g::dynamic_update_slice_dim(carry[1], after.dk_BKTD, 2, at),
-                 g::dynamic_update_slice_dim(carry[2], after.dv_BKTV, 2, at)},
-                {}};
-          })
-          .carry;
-  return {sum[0], g::slice_dim(sum[1], 2, 0, request.keys),
-          g::slice_dim(sum[2], 2, 0, request.keys)};
+  const auto gradients = s.keys >= request.keys ? of_run : of_runs;
+  const KernelGradients part =
+      gradients(s, request, operands, dout_BKGSV, lse_BKGS, delta_BKGS,
+                so_far.dq_BKGSD, caller);
+  // Only sums wait for dk and dv so far, which may still be on their way round
+  // a ring.
+  return {part.dq_BKGSD, so_far.dk_BKTD + part.dk_BKTD,
+          so_far.dv_BKTV + part.dv_BKTV};
 }
 
 }  // namespace ringmax::attention::splash
