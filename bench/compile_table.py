@@ -30,8 +30,11 @@ CASES = {
     "ring, zigzag": ["context_parallel_load_balance=True"],
     "ring, window 4096": ["attention_type=local_sliding",
                           "sliding_window_size=4096"],
-    "ring, remat minimal": ["remat_policy=minimal"],
+    "ring, packed text": ["packing=True", "dataset_type=text",
+                          f"dataset_path={ROOT / 'README.md'}"],
+    "ring, remat save_qkv_proj": ["remat_policy=save_qkv_proj"],
     "ring, remat none": ["remat_policy=none"],
+    "ring, bf16 gradients": ["grad_dtype=bfloat16"],
 }  # fmt: skip
 
 COLUMNS = ("settings", "peak HBM", "temporaries", "collectives a step",

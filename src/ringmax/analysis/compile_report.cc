@@ -16,6 +16,12 @@ std::string size_text(double bytes) {
   return fmt::format("{:.2f} kB", bytes / 1e3);
 }
 
+std::string time_text(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.3f} s", seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.2f} ms", seconds * 1e3);
+  return fmt::format("{:.1f} us", seconds * 1e6);
+}
+
 // Sends of one place in the program and one fate, as one line.
 struct RotationGroup {
   std::size_t count = 0;
@@ -40,7 +46,7 @@ void rotation_lines(const CompileReport& report, std::string& out) {
   for (const auto& [key, group] : groups) {
     const auto& [computation, where, behind] = key;
     out += fmt::format(
-        "  {:3} x {:>9}  {} hop{}  {:.0f} a step  {} (in {}): {}\n",
+        "  {:3} x {:>10}  {} hop{}  {:.0f} a step  {} (in {}): {}\n",
         group.count, size_text(static_cast<double>(group.bytes)),
         group.hops.max, group.hops.max == 1 ? "" : "s", group.times, where,
         computation, behind.empty() ? "not hidden" : "behind " + behind);
@@ -55,7 +61,9 @@ void memory_lines(const CompileFacts& facts, std::string& out) {
       facts.build_s, static_cast<double>(facts.program_bytes) / 1e6,
       facts.compile_s);
   out += fmt::format(
-      "memory       {} of {} a device ({:.0f}%)\n",
+      "memory       {} of {} a device ({:.0f}%) at the fullest moment; "
+      "reserved "
+      "for the step:\n",
       size_text(static_cast<double>(hbm.peak)),
       size_text(static_cast<double>(hbm.available)),
       100 * static_cast<double>(hbm.peak) / static_cast<double>(hbm.available));
@@ -256,12 +264,13 @@ std::string to_text(const CompileReport& report) {
       report.executed_flops / 1e12);
   const StepEstimate& e = report.estimate;
   out += fmt::format(
-      "estimate     {:.3f} s a step, {:.0f} tokens/s, MFU {:.1f}%\n"
-      "  {:.3f} s fusions and copies, {:.3f} s kernels, {:.3f} s waiting for "
-      "collectives ({:.3f} s if none were hidden)\n",
-      e.seconds, static_cast<double>(facts.tokens) / e.seconds,
-      100 * report.estimated_mfu, e.compute_s, e.kernels_s, e.exposed_s,
-      e.collectives_s);
+      "estimate     {} a step, {:.0f} tokens/s, MFU {:.1f}%\n"
+      "  {} fusions and copies, {} kernels, {} waiting for collectives ({} if "
+      "none were hidden)\n",
+      time_text(e.seconds), static_cast<double>(facts.tokens) / e.seconds,
+      100 * report.estimated_mfu, time_text(e.compute_s),
+      time_text(e.kernels_s), time_text(e.exposed_s),
+      time_text(e.collectives_s));
   for (const std::string& line : e.assumptions) {
     out += "  assumed: " + line + "\n";
   }

@@ -58,7 +58,9 @@ struct KernelRequest {
   };
   BlockLengths forward_blocks;
   BlockLengths backward_blocks;
-  // Of the target, on chip, for one kernel; 0 where there is none.
+  // Of the target: its chip, and the memory on chip for one kernel, 0 where
+  // there is none.
+  std::string chip = {};
   std::int64_t vmem_bytes = 0;
 };
 

@@ -487,6 +487,7 @@ KernelRequest request_of(const AttendShapes& s, const AttendSettings& settings,
   r.dtype = s.q.dtype;
   r.segments = s.q_segments.has_value();
   r.tile = plan.tile_mask.has_value();
+  r.chip = settings.target.chip;
   r.vmem_bytes = settings.target.vmem_bytes;
   return r;
 }

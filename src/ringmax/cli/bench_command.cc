@@ -1,4 +1,5 @@
 // `ringmax bench attention`: times one attention case (bench_attention.h).
+// `ringmax bench kernel`: static cycles of one TPU kernel (bench_kernel.h).
 // `ringmax bench step`: times the training step of any `train` settings.
 // `ringmax bench text`: times the building of that step's program, which needs
 // no device and no memory for the model, so any size will do.
@@ -14,6 +15,7 @@
 #include "ringmax/base/file.h"
 #include "ringmax/cli/arguments.h"
 #include "ringmax/cli/bench_attention.h"
+#include "ringmax/cli/bench_kernel.h"
 #include "ringmax/cli/commands.h"
 #include "ringmax/config/config.h"
 #include "ringmax/graph/print.h"
@@ -106,22 +108,26 @@ int run_bench(Args args) {
   const Arguments arguments = read_arguments(
       "bench",
       "Measures. `bench attention` times one attention case, `bench step` the "
-      "training step, `bench text` the building of its program.",
-      "attention|step|text [FILE.yml ...] key=value ... repeats=N",
+      "training step, `bench text` the building of its program, `bench kernel` "
+      "the static cycles of a TPU kernel.",
+      "attention|step|text|kernel [FILE.yml ...] key=value ... repeats=N",
       {{"--json", "write the result to this file as well", "FILE"}}, args);
   if (arguments.helped) return 0;
   std::vector<std::string> settings = arguments.settings;
   const std::string what = settings.empty() ? "" : settings.front();
-  if (what != "attention" && what != "step" && what != "text") {
+  if (what != "attention" && what != "step" && what != "text" &&
+      what != "kernel") {
     fail_invalid(
-        "bench {}: what to measure is missing; valid are attention, step and "
-        "text",
+        "bench {}: what to measure is missing; valid are attention, step, text "
+        "and kernel",
         what);
   }
   settings.erase(settings.begin());
   nlohmann::json result;
   if (what == "attention") {
     result = bench_attention(settings);
+  } else if (what == "kernel") {
+    result = bench_kernel(settings);
   } else {
     const std::int64_t repeats = take_repeats(settings);
     const config::Config config = config::load(settings, train::find_devices);

@@ -34,7 +34,8 @@ TEST(Bench, RefusesWhatItCannotMeasure) {
     const Result result = run(words);
     EXPECT_EQ(result.code, 2);
     EXPECT_EQ(result.out, "");
-    EXPECT_THAT(result.err, HasSubstr("valid are attention, step and text"));
+    EXPECT_THAT(result.err,
+                HasSubstr("valid are attention, step, text and kernel"));
   }
   for (const char* repeats : {"0", "-1", "two", "2.5", ""}) {
     const Result result = run({"bench", "text", "model_name=tiny",

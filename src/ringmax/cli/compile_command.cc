@@ -55,7 +55,7 @@ class Compiler {
     words.insert(words.end(), more.begin(), more.end());
     return config::load(words, [this](const pjrt::RuntimeOptions& runtime) {
       if (!machine_) {
-        machine_ = train::tpu_machine(runtime.compile_topology, llo_directory_);
+        machine_ = train::tpu_machine(runtime, llo_directory_);
       }
       return config::DeviceFacts{"tpu", machine_->target.devices()};
     });

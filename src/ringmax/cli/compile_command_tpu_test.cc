@@ -1,7 +1,10 @@
 // `ringmax compile` from the words to the files.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "ringmax/base/file.h"
@@ -124,6 +127,7 @@ TEST(CompileCommandTest, RefusesBeforeCompiling) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"compile_topology=v9-8"}, "v5p-16"},
       {{"compile_topology="}, "v5p-16"},
+      {{"pjrt_plugin=/no/such/libtpu.so"}, "there is no such file"},
       {{"compile_topology=v5p-7"}, "there is no such slice"},
       {{"ici_context_parallelism=8", "ici_fsdp_parallelism=1"},
        "there are 4 tpu devices"},
@@ -146,6 +150,51 @@ TEST(CompileCommandTest, RefusesBeforeCompiling) {
     EXPECT_THAT(result.err, HasSubstr(message));
     EXPECT_EQ(result.out, "");
   }
+}
+
+// Holds libtpu as another process of it would, if that lets nobody else in.
+class LibtpuLock {
+ public:
+  LibtpuLock() : file_(::open("/tmp/libtpu_lockfile", O_RDWR | O_CREAT, 0666)) {
+    EXPECT_EQ(::lockf(file_, F_TLOCK, 0), 0);
+  }
+  ~LibtpuLock() { ::close(file_); }
+  LibtpuLock(const LibtpuLock&) = delete;
+  LibtpuLock& operator=(const LibtpuLock&) = delete;
+
+ private:
+  int file_;
+};
+
+TEST(CompileCommandTest, AHeldLibtpuIsNoHindranceUnlessSomebodyWantsItSo) {
+  const LibtpuLock lock;
+  // Refused by the compiler, so it was there.
+  Child child(small({"compile_xla_flags=--xla_tpu_no_such_flag=1"}));
+  EXPECT_EQ(child.wait(), 2);
+  EXPECT_THAT(child.output(), HasSubstr("xla_tpu_no_such_flag"));
+
+  ::setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "0", 1);
+  Child alone(small({}));
+  ::unsetenv("ALLOW_MULTIPLE_LIBTPU_LOAD");
+  EXPECT_EQ(alone.wait(), 2);
+  EXPECT_THAT(alone.output(), HasSubstr("another process holds libtpu"));
+}
+
+TEST(CompileCommandTest, FindsTheLongestSequence) {
+  const TempDir dir;
+  const std::string json_path = dir.path() + "/report.json";
+  Child child(small({"compile_topology=v5e-4", "per_device_batch_size=64",
+                     "base_num_decoder_layers=1", "find_max_length=true",
+                     "--json", json_path}));
+  ASSERT_EQ(child.wait(), 0) << child.output();
+  const nlohmann::json report = nlohmann::json::parse(read_file(json_path));
+  const auto length = report["max_target_length"].get<std::int64_t>();
+  EXPECT_GE(length, 4096);
+  EXPECT_EQ(length % 4096, 0);
+  const nlohmann::json& hbm = report["hbm_bytes"];
+  EXPECT_LE(hbm["peak"], hbm["available"]);
+  EXPECT_THAT(child.output(),
+              HasSubstr("max_target_length=" + std::to_string(length)));
 }
 
 }  // namespace

@@ -141,7 +141,18 @@ Plugin Plugin::from_api(const PJRT_Api* table, std::string name) {
   // Some early plugins have no initialisation.
   if (RINGMAX_PJRT_HAS(*api, PJRT_Plugin_Initialize)) {
     RINGMAX_PJRT_ARGS(PJRT_Plugin_Initialize_Args, args);
-    RINGMAX_PJRT_CALL(*api, PJRT_Plugin_Initialize, args);
+    try {
+      RINGMAX_PJRT_CALL(*api, PJRT_Plugin_Initialize, args);
+    } catch (const Error& error) {
+      // libtpu's way to be used by one process at a time.
+      if (error.message().find("lockfile") == std::string::npos) throw;
+      fail(ErrorCode::kFailedPrecondition,
+           "pjrt_plugin={}: another process holds libtpu "
+           "(/tmp/libtpu_lockfile); "
+           "end it, or, to compile for TPUs that are elsewhere, leave "
+           "ALLOW_MULTIPLE_LIBTPU_LOAD unset or 1",
+           api->name());
+    }
   }
   return Plugin(std::move(api));
 }
@@ -175,7 +186,8 @@ NamedValues Plugin::attributes() const {
   return from_c_values(args.attributes, args.num_attributes);
 }
 
-Plugin load_tpu_compiler(const std::string& llo_directory) {
+Plugin load_tpu_compiler(const std::string& path,
+                         const std::string& llo_directory) {
   constexpr std::pair<const char*, const char*> kVariables[] = {
       {"TPU_SKIP_MDS_QUERY", "1"},
       {"TPU_WORKER_HOSTNAMES", "localhost"},
@@ -187,9 +199,10 @@ Plugin load_tpu_compiler(const std::string& llo_directory) {
       {"TPU_STDERR_LOG_LEVEL", "3"},
   };
   PluginQuery query;
+  query.explicit_path = path;
   query.file_name = std::string(kTpuPluginFile);
   query.use_environment = false;
-  const std::string path = find_plugin(query);
+  const std::string file = find_plugin(query);
   for (const auto& [name, value] : kVariables) {
     ::setenv(name, value, /*overwrite=*/0);
   }
@@ -205,7 +218,7 @@ Plugin load_tpu_compiler(const std::string& llo_directory) {
         llo_directory, kDumpedInstruction);
     ::setenv(kFlags, flags.c_str(), /*overwrite=*/1);
   }
-  return Plugin::load(path);
+  return Plugin::load(file);
 }
 
 }  // namespace ringmax::pjrt

@@ -78,11 +78,14 @@ class Plugin {
 // libtpu as a compiler only, for topologies that are not here: tells it, by its
 // environment variables (those that are set stay), to look for no TPU, ask no
 // metadata server, and share the machine with other libtpu processes. Throws
-// kNotFound as find_plugin() does. Not for a process that runs on TPUs. Static
-// schedules of the instruction kDumpedInstruction, in whatever program it
-// stands, are written into `llo_directory`, if it is given at the first call.
+// kNotFound as find_plugin() does, kFailedPrecondition when another process
+// holds libtpu for itself. `path` is that of libtpu, "" for the one that set-up
+// installed. Not for a process that runs on TPUs. Static schedules of the
+// instruction kDumpedInstruction, in whatever program it stands, are written
+// into `llo_directory`, if it is given at the first call.
 inline constexpr std::string_view kDumpedInstruction = "kernel_alone.1";
-Plugin load_tpu_compiler(const std::string& llo_directory = "");
+Plugin load_tpu_compiler(const std::string& path = "",
+                         const std::string& llo_directory = "");
 
 }  // namespace ringmax::pjrt
 

@@ -15,11 +15,13 @@
 
 namespace ringmax::train {
 
-Machine tpu_machine(const std::string& compile_topology,
+Machine tpu_machine(const pjrt::RuntimeOptions& runtime,
                     const std::string& llo_directory) {
+  const std::string& compile_topology = runtime.compile_topology;
   hw::Target target = hw::tpu_target(compile_topology);
   pjrt::Topology topology = pjrt::Topology::create(
-      pjrt::load_tpu_compiler(llo_directory), target.topology_name);
+      pjrt::load_tpu_compiler(runtime.pjrt_plugin, llo_directory),
+      target.topology_name);
   const auto devices = static_cast<std::int64_t>(topology.devices().size());
   if (devices != target.devices()) {
     fail_invalid(

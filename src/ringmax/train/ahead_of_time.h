@@ -19,8 +19,9 @@ struct Machine {
   hw::Target target;
   pjrt::Topology topology;
 };
-// `llo_directory`: see pjrt::load_tpu_compiler().
-Machine tpu_machine(const std::string& compile_topology,
+// compile_topology and pjrt_plugin of `runtime`; for `llo_directory` see
+// pjrt::load_tpu_compiler().
+Machine tpu_machine(const pjrt::RuntimeOptions& runtime,
                     const std::string& llo_directory = "");
 
 // Places in the machine's topology of partitions that run on these devices, as

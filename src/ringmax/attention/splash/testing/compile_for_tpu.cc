@@ -30,8 +30,8 @@ KernelRequest splash_request(DType dtype, std::int64_t head_dim) {
 std::string compile_for_tpu(const std::string& topology,
                             const KernelRequest& request) {
   KernelRequest r = request;
-  r.vmem_bytes =
-      hw::find_chip(topology.substr(0, topology.find(':'))).vmem_bytes;
+  r.chip = topology.substr(0, topology.find(':'));
+  r.vmem_bytes = hw::find_chip(r.chip).vmem_bytes;
   graph::Graph g;
   const auto parameter = [&](const char* name, DType dtype, Dims dims) {
     return g.parameter(name, Shape(dtype, std::move(dims)));
