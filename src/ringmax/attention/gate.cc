@@ -118,9 +118,10 @@ void check_numbers(const AttendSettings& s, Problems& problems) {
     problems.add("{}{}={}: a block has at least 1 token; 0 lets it be chosen",
                  s.names.block, name, length);
   }
-  if (s.ring_scan_unroll < 0) {
-    problems.add("ring_scan_unroll={}: must be 0 (no loop) or more",
-                 s.ring_scan_unroll);
+  if (s.ring_scan_unroll < -1) {
+    problems.add(
+        "ring_scan_unroll={}: must be 0 (no loop) or more, or -1 (chosen)",
+        s.ring_scan_unroll);
   }
 }
 
@@ -349,58 +350,61 @@ BlockSettings chosen_blocks(const CostCase& asked,
   return b;
 }
 
-void pick_strategy(const AttendShapes& shapes, const AttendSettings& settings,
-                   const mesh::Mesh& mesh, AttendPlan& plan,
-                   Problems& problems) {
-  const bool automatic = settings.strategy == Strategy::kAuto;
+// The cheapest strategy, and why not the others.
+void choose_strategy(const AttendShapes& shapes, const AttendSettings& settings,
+                     const mesh::Mesh& mesh, AttendPlan& plan,
+                     Problems& problems) {
   std::vector<StrategyEstimate> possible;
   for (const auto& [each, name] : kStrategies) {
     if (each == Strategy::kAuto) continue;
-    auto why = refusal(each, shapes, settings, plan, mesh);
-    StrategyEstimate estimate;
-    estimate.strategy = each;
-    if (!why && automatic) {
-      estimate = estimate_strategy(
-          each, cost_case(shapes, settings, mesh, plan), settings.target);
-      // Degenerate, a ring of one device: only when nothing else is possible.
-      if (!estimate.refusal.empty()) {
-        estimate.refusal.clear();
-        estimate.total_s = std::numeric_limits<double>::infinity();
-      }
-    }
-    if (why && each == settings.strategy) {
-      problems.add("{}={}: {}", settings.names.strategy, name, *why);
-      return;
-    }
-    if (why) {
+    if (const auto why = refusal(each, shapes, settings, plan, mesh)) {
       plan.refused.push_back(fmt::format("{}: {}", name, *why));
-    } else {
-      possible.push_back(std::move(estimate));
+      continue;
     }
+    StrategyEstimate estimate = estimate_strategy(
+        each, cost_case(shapes, settings, mesh, plan), settings.target);
+    // Degenerate, a ring of one device: only when nothing else is possible.
+    if (!estimate.refusal.empty()) {
+      estimate.refusal.clear();
+      estimate.total_s = std::numeric_limits<double>::infinity();
+    }
+    possible.push_back(std::move(estimate));
   }
   if (possible.empty()) {
     problems.add("{}=auto: no strategy computes this: {}",
                  settings.names.strategy, fmt::join(plan.refused, "; "));
     return;
   }
-  plan.strategy = automatic ? cheapest(possible).strategy : settings.strategy;
+  plan.strategy = cheapest(possible).strategy;
   const std::string_view taken = name_of(kStrategies, plan.strategy);
   for (const StrategyEstimate& estimate : possible) {
     const std::string_view name = name_of(kStrategies, estimate.strategy);
+    const bool priced = !std::isinf(estimate.total_s);
     if (estimate.strategy == plan.strategy) {
-      if (automatic && possible.size() > 1 && !std::isinf(estimate.total_s)) {
-        plan.estimate = estimate.to_string();
-      }
-    } else if (automatic && std::isinf(estimate.total_s)) {
-      plan.refused.push_back(
-          fmt::format("{}: possible, {} needs nobody else", name, taken));
-    } else if (automatic) {
+      if (priced && possible.size() > 1) plan.estimate = estimate.to_string();
+    } else if (priced) {
       plan.refused.push_back(fmt::format("{}: possible, estimated at {}", name,
                                          estimate.to_string()));
     } else {
       plan.refused.push_back(
-          fmt::format("{}: possible, {} was asked for", name, taken));
+          fmt::format("{}: possible, {} needs nobody else", name, taken));
     }
+  }
+}
+
+void pick_strategy(const AttendShapes& shapes, const AttendSettings& settings,
+                   const mesh::Mesh& mesh, AttendPlan& plan,
+                   Problems& problems) {
+  if (settings.strategy == Strategy::kAuto) {
+    choose_strategy(shapes, settings, mesh, plan, problems);
+    // Of one device there was nothing to choose.
+    if (plan.sequence_axes.empty()) plan.refused.clear();
+    return;
+  }
+  plan.strategy = settings.strategy;
+  if (const auto why = refusal(plan.strategy, shapes, settings, plan, mesh)) {
+    problems.add("{}={}: {}", settings.names.strategy,
+                 name_of(kStrategies, plan.strategy), *why);
   }
 }
 
@@ -436,26 +440,30 @@ void plan_ring(const Mask& mask, const AttendSettings& settings,
                                      {.bidirectional = settings.bidirectional,
                                       .shards_per_device = plan.ulysses_size});
   if (settings.ring_scan_unroll == 0 || plan.ring_size == 1) return;
+  const bool asked = settings.ring_scan_unroll > 0;
+  const std::int64_t unroll = asked ? settings.ring_scan_unroll : 1;
   const std::size_t steps = plan.schedule.tracks.front().steps.size();
   bool loops = true;
   for (const RingTrack& track : plan.schedule.tracks) {
     loops = loops && track.is_rotation() && track.steps.size() == steps;
   }
   if (!loops) {
+    if (!asked) return;
     plan.notes.push_back(fmt::format(
         "ring_scan_unroll={}: the steps of mask {} jump, so they are not put "
         "into a loop",
-        settings.ring_scan_unroll, mask.to_string()));
+        unroll, mask.to_string()));
     return;
   }
   // Below two passes a loop saves nothing.
-  if (static_cast<std::int64_t>(steps) < 2 * settings.ring_scan_unroll + 2) {
+  if (static_cast<std::int64_t>(steps) < 2 * unroll + 2) {
+    if (!asked) return;
     plan.notes.push_back(
         fmt::format("ring_scan_unroll={}: {} ring steps are too few for a loop",
-                    settings.ring_scan_unroll, steps));
+                    unroll, steps));
     return;
   }
-  plan.ring_scan_unroll = settings.ring_scan_unroll;
+  plan.ring_scan_unroll = unroll;
   // In a loop all steps are alike: everybody sends.
   for (RingTrack& track : plan.schedule.tracks) {
     for (RingStep& step : track.steps) {

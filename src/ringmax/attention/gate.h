@@ -60,7 +60,7 @@ struct AttendSettings {
   // Ring: the halves of every shard's keys travel both ways at once.
   bool bidirectional = false;
   // Ring: steps that one pass of a loop over them holds; 0: no loop, one piece
-  // of program a step.
+  // of program a step; -1: one step, where the ring allows a loop.
   std::int64_t ring_scan_unroll = 0;
   std::string kernel = "auto";
   BlockSettings blocks;
@@ -104,8 +104,9 @@ struct AttendPlan {
   // Whether mask is an array: request.mask is full, and this is it.
   std::optional<Mask> tile_mask;
 
-  // Why each other strategy was not taken, and better kernels were not; what a
-  // reader of the log should know of this plan.
+  // Why each other strategy was not taken, where it was chosen and not asked
+  // for, and better kernels were not; what a reader of the log should know of
+  // this plan.
   std::vector<std::string> refused;
   std::vector<std::string> notes;
 

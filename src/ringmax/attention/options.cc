@@ -25,8 +25,9 @@ void declare_options(OptionSet& set, AttentionOptions& options) {
   set.text("context_sharding", &options.context_sharding,
            "mesh axis that the sequence is sharded over; context only so far");
   set.integer("ring_scan_unroll", &options.ring_scan_unroll,
-              "ring steps in one pass of the ring's loop; 0: all, no loop",
-              {.min = 0});
+              "ring steps in one pass of the ring's loop; 0: all, no loop; -1: "
+              "one, where the ring allows a loop",
+              {.min = -1});
   constexpr IntRange tokens = {.min = 1, .max = 2147483647};
   constexpr IntRange tokens_or_none = {.min = 0, .max = 2147483647};
   set.integer("sa_block_q", &options.sa_block_q,

@@ -54,8 +54,9 @@ struct AttentionOptions {
   bool context_parallel_load_balance = true;
   ReorderStrategy context_parallel_reorder_strategy = ReorderStrategy::kAuto;
   std::string context_sharding = "context";
-  // Ring steps a pass of the ring's loop holds; 0: all of them, no loop.
-  std::int64_t ring_scan_unroll = 1;
+  // Ring steps a pass of the ring's loop holds; 0: all of them, no loop; -1:
+  // one, where a loop is possible.
+  std::int64_t ring_scan_unroll = -1;
 
   // Block sizes of splash attention, in tokens: forward, the kernel of dK and
   // dV, the kernel of dQ.
@@ -82,6 +83,7 @@ void declare_options(OptionSet& set, AttentionOptions& options);
 struct ContextPlan {
   ContextStrategy strategy = ContextStrategy::kRing;
   LayoutKind layout = LayoutKind::kContiguous;
+  std::string kernel;  // "" while attention is not planned
   // For the log: one line of what is done, why each other strategy was not
   // taken, and what a user should know.
   std::string summary;

@@ -111,10 +111,10 @@ Config load(std::span<const std::string> args,
     config.notes.push_back(
         "packing=true has no effect with dataset_type=synthetic");
   }
-  if (!asked("ring_scan_unroll")) {
-    std::erase_if(config.notes, [](const std::string& note) {
-      return note.starts_with("ring_scan_unroll=");
-    });
+  if (asked("enable_checkpointing") && config.train.enable_checkpointing) {
+    config.notes.push_back(
+        "enable_checkpointing=true: whole checkpoints are not there yet; "
+        "parameters are written at the end");
   }
   problems.throw_if_any();
   fill_settings(config, set, applied);

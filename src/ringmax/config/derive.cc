@@ -59,7 +59,6 @@ class Derivation {
     vocabulary();
     config_.run_directory =
         train::run_directory(config_.train, config_.model.model_name);
-    notes();
   }
 
  private:
@@ -116,7 +115,7 @@ class Derivation {
     }
     return std::string(name_of(pjrt::kHardwareNames, hardware));
   }
-  bool on_cpu() const { return platform() == "cpu"; }
+  bool on_cpu() const { return config_.platform == "cpu"; }
 
   void fill_mesh() {
     std::int64_t fixed = 1;
@@ -147,7 +146,7 @@ class Derivation {
       problems_.add(
           "cpu_device_count={}: it counts devices of the CPU plugin and this "
           "run is for {}; valid is 0",
-          config_.runtime.cpu_device_count, platform());
+          config_.runtime.cpu_device_count, config_.platform);
       return;
     }
     if (devices == 0) devices = fixed;
@@ -298,15 +297,6 @@ class Derivation {
         "vocab_size={}: dataset_type=text with tokenizer_type=bytes has {} "
         "tokens; valid is {} or more",
         size, data::kByteVocabSize, data::kByteVocabSize);
-  }
-
-  void notes() {
-    std::vector<std::string>& notes = config_.notes;
-    if (config_.train.enable_checkpointing) {
-      notes.push_back(
-          "enable_checkpointing=true: whole checkpoints are not there yet; "
-          "parameters are written at the end");
-    }
   }
 
   Config& config_;
