@@ -3,6 +3,7 @@
 // turns; in known_cases_slow_test.cc the whole product, for every kernel.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <tuple>
 
 #include "ringmax/attention/testing/sweep.h"
@@ -17,8 +18,7 @@ class KnownCasesCpuTest
 
 TEST_P(KnownCasesCpuTest, GiveTheirAnswers) {
   const auto& [kernel, mode] = GetParam();
-  for (const std::string& finding : testing::sweep_known_cases(
-           kernel, mode, testing::Extent::kTakingTurns)) {
+  for (const std::string& finding : testing::sweep_in_turn(kernel, mode)) {
     ADD_FAILURE() << finding;
   }
 }
@@ -26,15 +26,17 @@ TEST_P(KnownCasesCpuTest, GiveTheirAnswers) {
 // The plain ring with the kernel that CPUs take by themselves: the whole
 // product of cases, ring sizes and layouts.
 TEST(KnownCasesOnRingsCpuTest, GiveTheirAnswers) {
-  for (const std::string& finding : testing::sweep_known_cases(
-           "native", Mode::kRing, testing::Extent::kWhole)) {
-    ADD_FAILURE() << finding;
+  for (const std::int64_t ring : testing::kRingSizes) {
+    for (const std::string& finding :
+         testing::sweep_ring("native", Mode::kRing, ring)) {
+      ADD_FAILURE() << finding;
+    }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     EveryStrategy, KnownCasesCpuTest,
-    ::testing::Combine(::testing::Values("stablehlo", "native"),
+    ::testing::Combine(::testing::Values("stablehlo", "native", "mosaic_twin"),
                        ::testing::Values(Mode::kRing, Mode::kBothWays,
                                          Mode::kInALoop, Mode::kAllGather,
                                          Mode::kUlysses, Mode::kUsp)));

@@ -2,6 +2,7 @@
 // layout and ring size.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <tuple>
 
 #include "ringmax/attention/testing/sweep.h"
@@ -11,13 +12,12 @@ namespace {
 
 using testing::Mode;
 
-class KnownCasesSlowTest
-    : public ::testing::TestWithParam<std::tuple<const char*, Mode>> {};
+class KnownCasesSlowTest : public ::testing::TestWithParam<
+                               std::tuple<const char*, Mode, std::int64_t>> {};
 
 TEST_P(KnownCasesSlowTest, WholeProduct) {
-  const auto& [kernel, mode] = GetParam();
-  for (const std::string& finding :
-       testing::sweep_known_cases(kernel, mode, testing::Extent::kWhole)) {
+  const auto& [kernel, mode, ring] = GetParam();
+  for (const std::string& finding : testing::sweep_ring(kernel, mode, ring)) {
     ADD_FAILURE() << finding;
   }
 }
@@ -27,7 +27,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values("stablehlo", "native", "mosaic_twin"),
                        ::testing::Values(Mode::kRing, Mode::kBothWays,
                                          Mode::kInALoop, Mode::kAllGather,
-                                         Mode::kUlysses, Mode::kUsp)));
+                                         Mode::kUlysses, Mode::kUsp),
+                       ::testing::ValuesIn(testing::kRingSizes)));
 
 }  // namespace
 }  // namespace ringmax::attention

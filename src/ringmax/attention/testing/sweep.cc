@@ -9,7 +9,6 @@
 namespace ringmax::attention::testing {
 namespace {
 
-constexpr std::int64_t kRingSizes[] = {1, 2, 3, 4, 5, 6, 8};
 constexpr LayoutKind kLayouts[] = {LayoutKind::kContiguous, LayoutKind::kZigzag,
                                    LayoutKind::kStriped};
 
@@ -68,42 +67,49 @@ std::string kind_of(const Case& c) {
                      in.soft_cap.value_or(0));
 }
 
+// Tries a case if it is possible, and adds what is wrong to `findings`.
+bool try_case(AttendRunner& runner, const Case& c, const RunSettings& how,
+              std::vector<std::string>& findings) {
+  if (!possible(c, how)) return false;
+  const Case fit = fitted(c, how);
+  for (const std::string& finding : check_case(fit, runner.run(fit, how))) {
+    findings.push_back(fmt::format("{}: {}", how.to_string(), finding));
+  }
+  return true;
+}
+
 }  // namespace
 
-std::vector<std::string> sweep_known_cases(std::string_view kernel, Mode mode,
-                                           Extent extent) {
+std::vector<std::string> sweep_in_turn(std::string_view kernel, Mode mode) {
   std::vector<std::string> findings;
   AttendRunner runner;
-  const auto try_case = [&](const Case& c, const RunSettings& how) {
-    if (!possible(c, how)) return false;
-    const Case fit = fitted(c, how);
-    for (const std::string& finding : check_case(fit, runner.run(fit, how))) {
-      findings.push_back(fmt::format("{}: {}", how.to_string(), finding));
-    }
-    return true;
-  };
   std::vector<std::string> kinds;
   for (const Case& c : attend_cases()) {
-    if (extent == Extent::kWhole) {
-      for (const std::int64_t ring : kRingSizes) {
-        for (const LayoutKind layout : kLayouts) {
-          try_case(c, settings_of(kernel, mode, ring, layout));
-        }
-      }
-      continue;
-    }
     const auto found = std::find(kinds.begin(), kinds.end(), kind_of(c));
     std::size_t turn = static_cast<std::size_t>(found - kinds.begin());
     if (found == kinds.end()) kinds.push_back(kind_of(c));
     // Each mode begins elsewhere; a turn that a case is too short for is
     // another's.
     turn += static_cast<std::size_t>(mode) * 2 + 2;
-    for (;; ++turn) {
-      if (try_case(c, settings_of(kernel, mode,
-                                  kRingSizes[turn % std::size(kRingSizes)],
-                                  kLayouts[turn % std::size(kLayouts)]))) {
-        break;
-      }
+    while (!try_case(
+        runner, c,
+        settings_of(kernel, mode, kRingSizes[turn % std::size(kRingSizes)],
+                    kLayouts[turn % std::size(kLayouts)]),
+        findings)) {
+      ++turn;
+    }
+  }
+  return findings;
+}
+
+std::vector<std::string> sweep_ring(std::string_view kernel, Mode mode,
+                                    std::int64_t ring) {
+  std::vector<std::string> findings;
+  const std::vector<Case> cases = attend_cases();
+  for (const LayoutKind layout : kLayouts) {
+    AttendRunner runner;  // the next layout has other programs
+    for (const Case& c : cases) {
+      try_case(runner, c, settings_of(kernel, mode, ring, layout), findings);
     }
   }
   return findings;
