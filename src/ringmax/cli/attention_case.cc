@@ -309,14 +309,23 @@ Shapes shapes_of(const CaseTensors& tensors) {
   return shapes;
 }
 
+// Forward and backward, of the visible pairs.
+double flops_of(const CaseSettings& settings, const Shapes& shapes) {
+  const Dims& q = shapes.at("q").dims;
+  const Dims& v = shapes.at("v").dims;
+  const auto pairs = static_cast<double>(settings.mask.count(
+      attention::PositionRange{0, q[1]}, attention::PositionRange{0, v[1]}));
+  return 3.5 * 2 * pairs * static_cast<double>(q[0] * q[2] * (q[3] + v[3]));
+}
+
 }  // namespace
 
 // What a compiled case holds.
 struct CompiledCase::Parts {
   Parts(const CaseSettings& settings, const CaseTensors& tensors)
       : shapes(shapes_of(tensors)),
-        client(
-            pjrt::cpu_client(settings.pjrt_plugin, settings.context_parallel)),
+        client(pjrt::cpu_client(settings.pjrt_plugin, settings.context_parallel,
+                                flops_of(settings, shapes))),
         setup(settings, shapes),
         graph(setup.mesh) {
     setup.attend.target.has_ffi =
@@ -326,7 +335,6 @@ struct CompiledCase::Parts {
     text = ringmax::graph::print_stablehlo(graph);
     pjrt::CompileOptions options;
     options.num_partitions = settings.context_parallel;
-    pjrt::set_cpu_collective_timeouts(options, 1);
     program =
         std::make_unique<train::Program>(graph, client.compile(text, options));
     for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -1,5 +1,7 @@
 #include "ringmax/pjrt/client.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -236,25 +238,34 @@ DeviceMemoryStats Client::memory_stats(int device_id) const {
 
 namespace {
 
-// XLA ends the process when a device is 40 s late for a collective, and takes
-// this limit from the environment alone, not from a program's options. A busy
-// machine, and long attention on few cores, make devices later than that.
-void let_devices_be_late() {
+// XLA ends the process when a device is 40 s late for a collective. A busy
+// machine, and long attention on few cores, make devices later than that; one
+// that never comes should not look like a long step either. XLA reads these
+// limits from the environment when its first client is made, and no later.
+void let_devices_be_late(double largest_program_flops) {
   constexpr const char* kFlags = "XLA_FLAGS";
   const char* given = std::getenv(kFlags);
   std::string flags = given == nullptr ? "" : given;
   if (flags.find("xla_cpu_collective") != std::string::npos) return;
-  flags +=
-      " --xla_cpu_collective_call_warn_stuck_timeout_seconds=600"
-      " --xla_cpu_collective_call_terminate_timeout_seconds=86400"
-      " --xla_cpu_collective_timeout_seconds=86400";
+  constexpr int kWarn_s = 60;  // a line of XLA for each device that waits
+  constexpr double kEnd_s = 300;
+  constexpr double kMost_s = 86400;
+  // A tenth of what two cores do: no device is later than its whole program.
+  constexpr double kSlowFlopsPerSecond = 1e10;
+  const double end_s =
+      std::clamp(largest_program_flops / kSlowFlopsPerSecond, kEnd_s, kMost_s);
+  flags += fmt::format(
+      " --xla_cpu_collective_call_warn_stuck_timeout_seconds={}"
+      " --xla_cpu_collective_call_terminate_timeout_seconds={:.0f}",
+      kWarn_s, end_s);
   ::setenv(kFlags, flags.c_str(), /*overwrite=*/1);
 }
 
 }  // namespace
 
-Client cpu_client(const std::string& plugin_path, std::int64_t cpu_devices) {
-  let_devices_be_late();
+Client cpu_client(const std::string& plugin_path, std::int64_t cpu_devices,
+                  double largest_program_flops) {
+  let_devices_be_late(largest_program_flops);
   PluginQuery query;
   query.explicit_path = plugin_path;
   ClientOptions options;

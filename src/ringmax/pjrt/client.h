@@ -89,8 +89,12 @@ class Client {
 
 // A client of the CPU plugin that find_plugin() answers, with `cpu_devices`
 // virtual devices. Throws kFailedPrecondition when the plugin drives something
-// else.
-Client cpu_client(const std::string& plugin_path, std::int64_t cpu_devices);
+// else. A device may be at least five minutes late for a collective, and as
+// long as `largest_program_flops` take on a slow CPU; then XLA ends the
+// process. The first client of a process sets this for all, unless XLA_FLAGS
+// does.
+Client cpu_client(const std::string& plugin_path, std::int64_t cpu_devices,
+                  double largest_program_flops = 0);
 
 }  // namespace ringmax::pjrt
 

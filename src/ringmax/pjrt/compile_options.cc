@@ -1,6 +1,5 @@
 #include "ringmax/pjrt/compile_options.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <set>
 
@@ -103,18 +102,6 @@ std::string CompileOptions::serialize() const {
     top.message(compile_options::kEnvOptionOverrides, entry);
   }
   return top.data();
-}
-
-void set_cpu_collective_timeouts(CompileOptions& options,
-                                 double expected_step_s) {
-  constexpr double kSlack = 20;       // times the expected step
-  constexpr double kAtLeast_s = 600;  // a busy machine stalls any step so long
-  const auto limit =
-      static_cast<std::int64_t>(std::max(kAtLeast_s, kSlack * expected_step_s));
-  options.overrides["xla_cpu_collective_call_warn_stuck_seconds"] = limit;
-  options.overrides["xla_cpu_collective_call_terminate_timeout_seconds"] =
-      2 * limit;
-  options.overrides["xla_cpu_collective_timeout_seconds"] = 2 * limit;
 }
 
 }  // namespace ringmax::pjrt

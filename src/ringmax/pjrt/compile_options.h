@@ -31,11 +31,6 @@ struct CompileOptions {
   std::string serialize() const;
 };
 
-// Overrides that keep the CPU plugin from aborting while a device waits for
-// the others: its limits are scaled to the expected length of a step.
-void set_cpu_collective_timeouts(CompileOptions& options,
-                                 double expected_step_s);
-
 }  // namespace ringmax::pjrt
 
 #endif  // RINGMAX_PJRT_COMPILE_OPTIONS_H_

@@ -63,13 +63,6 @@ TEST(CpuPluginTest, WhatItLacksIsNamed) {
   }
 }
 
-TEST(CpuPluginTest, KnowsTheFlagsOfCollectiveTimeouts) {
-  CompileOptions options;
-  set_cpu_collective_timeouts(options, 12.5);
-  EXPECT_THAT(run_one(cpu_client().compile(kDouble, options), 1).data<float>(),
-              Each(2.0F));
-}
-
 TEST(CpuPluginTest, KnowsTheFlagOfEigenDots) {
   CompileOptions options;
   options.overrides["xla_cpu_experimental_ynn_fusion_type"] = std::string();

@@ -19,7 +19,6 @@ namespace {
 pjrt::CompileOptions options_for(const graph::Graph& graph, Compile how) {
   pjrt::CompileOptions options;
   options.num_partitions = graph.mesh().device_count();
-  pjrt::set_cpu_collective_timeouts(options, 1);
   if (how == Compile::kQuick) {
     options.overrides["xla_backend_optimization_level"] = std::int64_t{0};
   }

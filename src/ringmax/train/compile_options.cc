@@ -3,8 +3,6 @@
 #include <sstream>
 #include <string>
 
-#include "ringmax/model/cost.h"
-
 namespace ringmax::train {
 
 pjrt::CompileOptions compile_options(const config::Config& config,
@@ -12,11 +10,6 @@ pjrt::CompileOptions compile_options(const config::Config& config,
   pjrt::CompileOptions options;
   options.num_partitions = config.device_count;
   if (platform == "cpu") {
-    // A pessimist's CPU: the limits only have to be far above the real step.
-    constexpr double kSlowFlopsPerSecond = 1e9;
-    const auto flops = static_cast<double>(model::model_flops(
-        config.model, config.global_batch, config.data.max_target_length));
-    pjrt::set_cpu_collective_timeouts(options, flops / kSlowFlopsPerSecond);
     // Eigen's contractions are the faster ones on the CPU.
     options.overrides["xla_cpu_experimental_ynn_fusion_type"] = std::string();
   } else if (platform == "tpu") {

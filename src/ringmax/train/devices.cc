@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ringmax/base/error.h"
+#include "ringmax/model/cost.h"
 #include "ringmax/pjrt/plugin.h"
 
 namespace ringmax::train {
@@ -38,18 +39,16 @@ Hardware hardware_of(std::string_view plugin) {
 
 }  // namespace
 
-Hardware resolve_hardware(const pjrt::RuntimeOptions& runtime,
-                          const hw::HostPaths& paths) {
-  if (runtime.hardware != Hardware::kAuto) return runtime.hardware;
+Hardware find_hardware(const pjrt::RuntimeOptions& runtime,
+                       const hw::HostPaths& paths) {
   const std::string plugin = pjrt::chosen_plugin(runtime.pjrt_plugin);
-  if (!plugin.empty()) return hardware_of(plugin);
-  return hw::tpu_chips(paths) > 0 ? Hardware::kTpu : Hardware::kCpu;
-}
-
-void check_hardware(const pjrt::RuntimeOptions& runtime,
-                    const hw::HostPaths& paths) {
-  const Hardware hardware = resolve_hardware(runtime, paths);
-  const std::string plugin = pjrt::chosen_plugin(runtime.pjrt_plugin);
+  const bool has_tpu = hw::tpu_chips(paths) > 0;
+  Hardware hardware = runtime.hardware;
+  if (hardware == Hardware::kAuto) {
+    hardware = !plugin.empty() ? hardware_of(plugin)
+               : has_tpu       ? Hardware::kTpu
+                               : Hardware::kCpu;
+  }
   const std::string asked =
       runtime.hardware == Hardware::kAuto
           ? fmt::format("pjrt_plugin={}", plugin)
@@ -60,7 +59,7 @@ void check_hardware(const pjrt::RuntimeOptions& runtime,
          "cpu and tpu",
          asked);
   }
-  if (hardware == Hardware::kTpu && hw::tpu_chips(paths) == 0) {
+  if (hardware == Hardware::kTpu && !has_tpu) {
     fail(ErrorCode::kFailedPrecondition,
          "{}: this machine has no TPU (no such PCI device); valid here are "
          "hardware=auto and cpu with the CPU plugin, and `ringmax compile "
@@ -76,18 +75,21 @@ void check_hardware(const pjrt::RuntimeOptions& runtime,
          asked, plugin, name_of(pjrt::kHardwareNames, named),
          name_of(pjrt::kHardwareNames, hardware));
   }
+  return hardware;
 }
 
 config::DeviceFacts find_devices(const pjrt::RuntimeOptions& runtime) {
-  check_hardware(runtime);
-  if (resolve_hardware(runtime) != Hardware::kTpu) return {};
+  if (find_hardware(runtime) != Hardware::kTpu) return {};
   return {"tpu",
           static_cast<std::int64_t>(tpu_client(runtime).devices().size())};
 }
 
 pjrt::Client open_client(const config::Config& config) {
   if (config.platform == "tpu") return tpu_client(config.runtime);
-  return pjrt::cpu_client(config.runtime.pjrt_plugin, config.device_count);
+  return pjrt::cpu_client(
+      config.runtime.pjrt_plugin, config.device_count,
+      static_cast<double>(model::model_flops(config.model, config.global_batch,
+                                             config.data.max_target_length)));
 }
 
 }  // namespace ringmax::train

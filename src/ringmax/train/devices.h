@@ -11,17 +11,13 @@ namespace ringmax::train {
 
 // `hardware`, with auto decided: what the plugin's file is named for where one
 // is given (`pjrt_plugin`, RINGMAX_PJRT_PLUGIN), else a TPU where the machine
-// has one, else the CPU. Loads no plugin: libtpu would wait for a TPU's
-// metadata.
-pjrt::Hardware resolve_hardware(const pjrt::RuntimeOptions& runtime,
-                                const hw::HostPaths& paths = {});
+// has one, else the CPU. Throws kFailedPrecondition when the machine has no
+// such hardware, or RingMax cannot run on it. Loads no plugin: libtpu would
+// wait for a TPU's metadata.
+pjrt::Hardware find_hardware(const pjrt::RuntimeOptions& runtime,
+                             const hw::HostPaths& paths = {});
 
-// Throws kFailedPrecondition when the machine has no such hardware, or RingMax
-// cannot run on it. Loads no plugin.
-void check_hardware(const pjrt::RuntimeOptions& runtime,
-                    const hw::HostPaths& paths = {});
-
-// For config::load: checks the hardware; a TPU's devices are counted by opening
+// For config::load: finds the hardware; a TPU's devices are counted by opening
 // it, those of the CPU are as many as the settings ask for.
 config::DeviceFacts find_devices(const pjrt::RuntimeOptions& runtime);
 
