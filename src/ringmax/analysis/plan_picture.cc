@@ -10,6 +10,7 @@
 
 #include "ringmax/analysis/html.h"
 #include "ringmax/attention/tile_key.h"
+#include "ringmax/base/numerals.h"
 
 namespace ringmax::analysis {
 namespace {
@@ -333,15 +334,6 @@ double work_panel(Svg& svg, const PlanPicture& p, double x, double y,
 }
 
 }  // namespace
-
-std::string with_commas(std::int64_t value) {
-  std::string text = fmt::format("{}", value);
-  for (std::size_t at = text.size(); at > 3;) {
-    at -= 3;
-    text.insert(at, ",");
-  }
-  return text;
-}
 
 std::string short_count(double value) {
   constexpr std::array<std::string_view, 7> kUnits = {"",   " k", " M", " G",

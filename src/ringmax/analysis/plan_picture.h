@@ -32,8 +32,6 @@ std::string plan_svg(const PlanPicture& picture);
 // The SVG in a page, with the steps as a table below.
 std::string plan_html(const PlanPicture& picture);
 
-// "65,536"; for what is not negative.
-std::string with_commas(std::int64_t value);
 // "3.4 G" for 3.4e9: three digits and a power of 1000.
 std::string short_count(double value);
 

@@ -6,10 +6,6 @@ namespace ringmax::analysis {
 namespace {
 
 TEST(PlanPicture, WritesNumbersForPeople) {
-  EXPECT_EQ(with_commas(0), "0");
-  EXPECT_EQ(with_commas(999), "999");
-  EXPECT_EQ(with_commas(1000), "1,000");
-  EXPECT_EQ(with_commas(1048576), "1,048,576");
   EXPECT_EQ(short_count(0), "0");
   EXPECT_EQ(short_count(34), "34");
   EXPECT_EQ(short_count(999), "999");

@@ -7,10 +7,12 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "ringmax/analysis/html.h"
 #include "ringmax/analysis/line_chart.h"
 #include "ringmax/base/file.h"
+#include "ringmax/base/numerals.h"
 
 namespace ringmax::analysis {
 namespace {
@@ -165,12 +167,14 @@ std::string tiles(const std::vector<Record>& records) {
     speeds.push_back(record.tokens_per_s);
   }
   const Record& last = records.back();
+  const double speed = median(std::move(speeds));
   return R"(<div class="tiles">)" +
          tile(number_or_dash(last.loss, "{:.4f}"), "final loss (nats)") +
          tile(number_or_dash(records.front().loss, "{:.4f}"), "first loss") +
-         tile(fmt::format("{:.0f}", last.step), "steps") +
+         tile(with_commas(last.step), "steps") +
          tile(tick_label(std::round(pairs)), "tokens trained on") +
-         tile(number_or_dash(median(speeds), "{:.0f}"), "tokens/s, median") +
+         tile(std::isfinite(speed) ? with_commas(speed) : "&ndash;",
+              "tokens/s, median") +
          tile(duration(seconds), "in steps") + "</div>";
 }
 

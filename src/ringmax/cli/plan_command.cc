@@ -12,6 +12,7 @@
 #include "ringmax/attention/gate.h"
 #include "ringmax/base/error.h"
 #include "ringmax/base/file.h"
+#include "ringmax/base/numerals.h"
 #include "ringmax/cli/arguments.h"
 #include "ringmax/cli/commands.h"
 #include "ringmax/cli/output_path.h"
@@ -166,12 +167,11 @@ analysis::PlanPicture picture_of(const Plan& plan) {
   std::int64_t pairs = 0;
   for (const std::int64_t n : plan.pairs_per_device) pairs += n;
   analysis::PlanPicture picture;
-  picture.title =
-      fmt::format("{} over {} tokens", c.mask.to_string(),
-                  c.queries == c.keys
-                      ? analysis::with_commas(c.queries)
-                      : fmt::format("{} x {}", analysis::with_commas(c.queries),
-                                    analysis::with_commas(c.keys)));
+  picture.title = fmt::format(
+      "{} over {} tokens", c.mask.to_string(),
+      c.queries == c.keys ? with_commas(c.queries)
+                          : fmt::format("{} x {}", with_commas(c.queries),
+                                        with_commas(c.keys)));
   picture.subtitle = fmt::format(
       "{} layout, {} on {} device{}{}, blocks of {} x {}",
       attention::layout_name(c.layout),

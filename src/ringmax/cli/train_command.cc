@@ -7,6 +7,7 @@
 
 #include "ringmax/analysis/run_report.h"
 #include "ringmax/base/log.h"
+#include "ringmax/base/numerals.h"
 #include "ringmax/base/problems.h"
 #include "ringmax/cli/arguments.h"
 #include "ringmax/cli/commands.h"
@@ -36,14 +37,23 @@ analysis::RunSummary summary_of(const config::Config& config,
   summary.title = config.train.run_name.empty() ? config.model.model_name
                                                 : config.train.run_name;
   summary.subtitle = result.data_description;
+  const std::int64_t devices = attention::sequence_shards(config.device_mesh);
   summary.settings = {
       {"parameters",
        fmt::format(
            "{:.1f}M",
            static_cast<double>(model::parameter_count(config.model)) / 1e6)},
       {"mesh", config.device_mesh.to_string()},
-      {"tokens a step", fmt::format("{}", config.tokens_per_step)},
-      {"sequence length", fmt::format("{}", config.data.max_target_length)},
+      {"context strategy",
+       devices == 1 ? "single: one device has the whole sequence"
+                    : fmt::format("{} over {} devices",
+                                  name_of(attention::kContextStrategies,
+                                          config.plan.strategy),
+                                  devices)},
+      {"layout", std::string(attention::layout_name(config.plan.layout))},
+      {"attention kernel", config.plan.kernel},
+      {"tokens a step", with_commas(config.tokens_per_step)},
+      {"sequence length", with_commas(config.data.max_target_length)},
       {"activations", std::string(dtype_name(config.model.dtype))},
       {"peak learning rate", fmt::format("{:g}", config.train.learning_rate)}};
   summary.sample_prompt = result.sample_prompt;

@@ -103,6 +103,7 @@ class Planner {
           options_.ring_scan_unroll));
     }
     plan.notes.insert(plan.notes.end(), made.notes.begin(), made.notes.end());
+    plan.kernel = made.backend->name();
     plan.summary = made.summary();
     plan.refused = std::move(made.refused);
     return plan;

@@ -5,20 +5,10 @@
 #include <string_view>
 
 #include "ringmax/base/error.h"
+#include "ringmax/base/numerals.h"
 
 namespace ringmax::train {
 namespace {
-
-// 17716.4 -> "17,716".
-std::string with_thousands(double value) {
-  std::string digits = fmt::format("{:.0f}", value);
-  if (!std::isfinite(value)) return digits;
-  const std::ptrdiff_t first = digits.starts_with('-') ? 1 : 0;
-  for (std::ptrdiff_t at = std::ssize(digits) - 3; at > first; at -= 3) {
-    digits.insert(static_cast<std::size_t>(at), ",");
-  }
-  return digits;
-}
 
 // Two decimals, and more for small values, so that they do not read as 0.
 std::string short_number(double value) {
@@ -72,8 +62,8 @@ std::string format_step_line(const StepMetrics& metrics,
       "{} tok/s/device  {} TFLOP/s/device  MFU {}",
       metrics.step, total_steps, metrics.loss, short_number(metrics.grad_norm),
       metrics.learning_rate, metrics.step_time_s * 1e3,
-      with_thousands(metrics.tokens_per_s),
-      with_thousands(metrics.tokens_per_s / static_cast<double>(devices)),
+      with_commas(metrics.tokens_per_s),
+      with_commas(metrics.tokens_per_s / static_cast<double>(devices)),
       short_number(metrics.tflops_per_device),
       mfu ? fmt::format("{:.1f}%", *mfu * 100) : "n/a");
 }
