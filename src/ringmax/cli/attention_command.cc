@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,16 @@ void check_segments(const std::string& name, const HostArray& ids) {
   }
 }
 
+// A parameter of every row, not data of one: NaN would be in all results.
+void check_sinks(const HostArray& sinks) {
+  for (const float x : sinks.data<float>()) {
+    if (!std::isfinite(x)) {
+      fail_invalid(
+          "tensor sinks holds {}; the sink of a head is a finite number", x);
+    }
+  }
+}
+
 }  // namespace
 
 int run_attention(Args args) {
@@ -78,6 +89,7 @@ int run_attention(Args args) {
     if (name == "mask") continue;  // it is part of the settings
     tensors[name] = file.tensor(name);
     if (name.ends_with("segment_ids")) check_segments(name, tensors[name]);
+    if (name == "sinks") check_sinks(tensors[name]);
   }
   const CaseResult result = run_case(settings, tensors);
   log_info("attention: {}", result.summary);

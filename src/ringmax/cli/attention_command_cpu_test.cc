@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <utility>
 
 #include "ringmax/attention/reference.h"
@@ -261,6 +262,11 @@ TEST_F(AttentionCommandTest, RefusesTensorsByNameAndShape) {
   bad["q_segment_ids"].data<std::int32_t>()[3] = -1;
   write(bad);
   expect_refused({}, "q_segment_ids holds -1");
+  bad = good;
+  bad["sinks"] = HostArray(Shape(DType::kF32, {4}));
+  bad["sinks"].data<float>()[2] = std::numeric_limits<float>::quiet_NaN();
+  write(bad);
+  expect_refused({}, "tensor sinks holds nan");
 }
 
 TEST_F(AttentionCommandTest, TakesEveryFeature) {
