@@ -6,6 +6,7 @@ tools/report_chart.py RUN_DIR/report.html > docs/images/demo_loss.svg
 
 import pathlib
 import re
+import signal
 import sys
 
 # Colours that read on a light and on a dark page.
@@ -18,7 +19,14 @@ STYLE = """
 
 
 def main():
-    page = pathlib.Path(sys.argv[1]).read_text()
+    # Whoever reads the picture may have seen enough.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    try:
+        page = pathlib.Path(sys.argv[1]).read_text()
+    except OSError as error:
+        sys.exit(f"{sys.argv[1]}: {error.strerror}")
     chart = re.search(r'<svg class="chart".*?</svg>', page, re.DOTALL)
     if chart is None:
         sys.exit(f"{sys.argv[1]}: no chart in it")

@@ -1,5 +1,7 @@
 #include "ringmax/train/setup.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cmath>
 #include <span>
@@ -10,6 +12,7 @@
 #include "ringmax/analysis/hlo.h"
 #include "ringmax/base/error.h"
 #include "ringmax/base/log.h"
+#include "ringmax/base/reminder.h"
 #include "ringmax/data/open_dataset.h"
 #include "ringmax/data/reorder.h"
 #include "ringmax/graph/print.h"
@@ -79,14 +82,17 @@ void check_host_memory(const config::Config& config) {
       ErrorCode::kResourceExhausted,
       "model_name={} max_target_length={}: the step needs about {:.1f} GB of "
       "memory ({:.1f} parameters and optimizer state, {:.1f} gradients, {:.1f} "
-      "saved for the backward pass, {:.1f} working space; {} devices "
-      "together) and this machine has {:.1f} GB to give. Train a smaller "
-      "model (override_model_config=True base_num_decoder_layers=... "
-      "base_emb_dim=...) or a shorter max_target_length, or take a machine "
-      "with more memory",
+      "saved for the backward pass, {:.1f} working space{}) and this machine "
+      "has {:.1f} GB to give. Train a smaller model (model_name=tiny runs "
+      "anywhere; override_model_config=True base_num_decoder_layers=... "
+      "base_emb_dim=... cuts this one down) or a shorter max_target_length, or "
+      "take a machine with more memory",
       config.model.model_name, config.data.max_target_length,
       gigabytes(need.total()), gigabytes(need.state), gigabytes(need.gradients),
-      gigabytes(need.saved), gigabytes(need.working), config.device_count,
+      gigabytes(need.saved), gigabytes(need.working),
+      config.device_count == 1
+          ? ""
+          : fmt::format("; {} devices together", config.device_count),
       gigabytes(have));
 }
 
@@ -139,6 +145,12 @@ Session make_session(const config::Config& config) {
   options.device_assignment = assignment.ids;
   // The next line may be minutes away.
   log_info("compiling the training step");
+  // Before XLA does: it asks after two minutes, and means its own developers.
+  const Reminder reminder(std::chrono::seconds(110), [] {
+    log_info(
+        "still compiling, as large steps do for minutes on few cores; whether "
+        "that is very slow, as XLA will ask, needs no answer");
+  });
   auto loaded_init = cache.load_or_compile(
       *session.client, graph::print_stablehlo(*init), options);
   auto loaded_step = cache.load_or_compile(
