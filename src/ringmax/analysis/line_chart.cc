@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "ringmax/analysis/html.h"
+#include "ringmax/base/numerals.h"
 
 namespace ringmax::analysis {
 namespace {
@@ -235,6 +236,7 @@ std::string tick_label(double value) {
   if (magnitude >= 1e9) return fmt::format("{:.6g}G", value / 1e9);
   if (magnitude >= 1e6) return fmt::format("{:.6g}M", value / 1e6);
   if (magnitude >= 1e4) return fmt::format("{:.6g}k", value / 1e3);
+  if (magnitude >= 1e3 && value == std::floor(value)) return with_commas(value);
   return fmt::format("{:.6g}", value);
 }
 

@@ -33,7 +33,7 @@ std::vector<double> linear_ticks(double low, double high, int count);
 // 1, 2, 5 times powers of ten in [low, high], 0 < low < high; the powers alone
 // when those are enough, linear ticks when they are too few.
 std::vector<double> log_ticks(double low, double high);
-// "1.5k", "20M", "3e-05", "0.25".
+// "1,500", "15k", "20M", "3e-05", "0.25".
 std::string tick_label(double value);
 
 }  // namespace ringmax::analysis

@@ -193,7 +193,7 @@ std::string loss_card(const std::vector<Record>& records) {
   const std::string log = line_chart_svg(points, style);
   return fmt::format(
       R"(<section class="card wide"><div class="head"><h2>Loss</h2>)"
-      R"(<span class="note">nats a token</span>)"
+      R"(<span class="note">nats a token; the thick line is a running mean</span>)"
       R"(<label><input type="radio" name="scale" checked>linear</label>)"
       R"(<label><input type="radio" name="scale" class="log">log</label></div>)"
       R"(<div class="linear-chart">{}</div><div class="log-chart">{}</div>)"
@@ -213,7 +213,7 @@ std::string charts(const std::vector<Record>& records) {
                              {.title = "Seconds a step",
                               .from_zero = true,
                               .color = "c2"})) +
-         card("Gradient norm", "before clipping",
+         card("Gradient norm", "before clipping, and its running mean",
               line_chart_svg(series(records, &Record::grad_norm),
                              {.title = "Gradient norm by step",
                               .from_zero = true,

@@ -114,6 +114,7 @@ TEST(LineChart, Ticks) {
   EXPECT_THAT(log_ticks(0.9, 6), ElementsAre(1, 2, 5));
   EXPECT_EQ(log_ticks(1e-4, 1e3).size(), 8u);
   EXPECT_GE(log_ticks(2.1, 2.9).size(), 3u);
+  EXPECT_EQ(tick_label(1500), "1,500");
   EXPECT_EQ(tick_label(15000), "15k");
   EXPECT_EQ(tick_label(2.5e6), "2.5M");
   EXPECT_EQ(tick_label(0.25), "0.25");

@@ -37,7 +37,7 @@ BackendChoice choose_backend(std::string_view kernel,
   for (const Backend* backend : backends()) {
     names.push_back(backend->name());
     const bool named = kernel == backend->name();
-    if (!named && (kernel != "auto" || !backend->automatic())) continue;
+    if (!named && (kernel != "auto" || !backend->automatic(target))) continue;
     const std::optional<std::string> why = backend->refusal(request, target);
     if (!why) {
       choice.backend = backend;

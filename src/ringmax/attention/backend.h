@@ -105,8 +105,9 @@ class Backend {
 
   // As the setting `kernel` spells it.
   virtual std::string_view name() const = 0;
-  // Whether kernel=auto may choose it; a proof of another kernel may not be.
-  virtual bool automatic() const { return true; }
+  // Whether kernel=auto thinks of it there: not of a proof of another kernel,
+  // nor of one for another platform.
+  virtual bool automatic(const hw::Target&) const { return true; }
   // Block lengths it was measured best with; nothing when any machine's cost
   // model may choose.
   virtual std::optional<KernelRequest::BlockLengths> own_blocks() const {

@@ -396,12 +396,15 @@ void pick_strategy(const AttendShapes& shapes, const AttendSettings& settings,
                    const mesh::Mesh& mesh, AttendPlan& plan,
                    Problems& problems) {
   if (settings.strategy == Strategy::kAuto) {
-    choose_strategy(shapes, settings, mesh, plan, problems);
-    // Of one device there was nothing to choose.
-    if (plan.sequence_axes.empty()) plan.refused.clear();
-    return;
+    // One device has nothing to choose, unless it is asked to be a ring.
+    if (!plan.sequence_axes.empty() || settings.bidirectional) {
+      choose_strategy(shapes, settings, mesh, plan, problems);
+      return;
+    }
+    plan.strategy = Strategy::kSingle;
+  } else {
+    plan.strategy = settings.strategy;
   }
-  plan.strategy = settings.strategy;
   if (const auto why = refusal(plan.strategy, shapes, settings, plan, mesh)) {
     problems.add("{}={}: {}", settings.names.strategy,
                  name_of(kStrategies, plan.strategy), *why);

@@ -155,7 +155,7 @@ TEST(Gate, TheWholeCrossProductIsPlannedOrRefused) {
       ASSERT_EQ(plan.strategy, c.strategy);
       ASSERT_EQ(reasons, 0);
     } else {
-      ASSERT_EQ(reasons, c.context * c.ulysses > 1 ? 4 : 0);
+      ASSERT_EQ(reasons, c.context * c.ulysses > 1 || c.bidirectional ? 4 : 0);
     }
     ASSERT_EQ(plan.q_layout.kind(), c.layout);
     ASSERT_EQ(plan.request.mask, c.mask);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <span>
 #include <tuple>
 
 #include "ringmax/attention/testing/sweep.h"
@@ -18,7 +19,8 @@ class KnownCasesCpuTest
 
 TEST_P(KnownCasesCpuTest, GiveTheirAnswers) {
   const auto& [kernel, mode] = GetParam();
-  for (const std::string& finding : testing::sweep_in_turn(kernel, mode)) {
+  for (const std::string& finding :
+       testing::sweep_in_turn(kernel, std::span(&mode, 1))) {
     ADD_FAILURE() << finding;
   }
 }
@@ -34,12 +36,19 @@ TEST(KnownCasesOnRingsCpuTest, GiveTheirAnswers) {
   }
 }
 
+// The kernel of TPUs as CPUs interpret it, which takes its time: strategies
+// take turns too.
+TEST(KnownCasesOfTheTwinCpuTest, GiveTheirAnswers) {
+  for (const std::string& finding :
+       testing::sweep_in_turn("mosaic_twin", testing::kModes)) {
+    ADD_FAILURE() << finding;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     EveryStrategy, KnownCasesCpuTest,
-    ::testing::Combine(::testing::Values("stablehlo", "native", "mosaic_twin"),
-                       ::testing::Values(Mode::kRing, Mode::kBothWays,
-                                         Mode::kInALoop, Mode::kAllGather,
-                                         Mode::kUlysses, Mode::kUsp)));
+    ::testing::Combine(::testing::Values("stablehlo", "native"),
+                       ::testing::ValuesIn(testing::kModes)));
 
 }  // namespace
 }  // namespace ringmax::attention

@@ -47,7 +47,9 @@ graph::CustomCallAttr call(const char* target, const KernelRequest& request,
 class NativeBackend final : public Backend {
  public:
   std::string_view name() const override { return "native"; }
-
+  bool automatic(const hw::Target& target) const override {
+    return target.platform == "cpu";
+  }
   std::optional<KernelRequest::BlockLengths> own_blocks() const override {
     return KernelRequest::BlockLengths{};  // as docs/benchmarks.md has it
   }

@@ -11,6 +11,7 @@
 
 #include "ringmax/base/error.h"
 #include "ringmax/base/file.h"
+#include "ringmax/base/numerals.h"
 #include "ringmax/base/utf8.h"
 #include "ringmax/data/permutation.h"
 #include "ringmax/data/tokenizer.h"
@@ -147,8 +148,8 @@ class TextDataset : public Dataset {
     return fmt::format(
         "text: {} {} from {}, {} tokens (bytes), {} windows of {}, {}",
         documents_.size(), documents_.size() == 1 ? "document" : "documents",
-        settings_.dataset_path, stream_tokens_, windows_,
-        shape_.sequence_length,
+        settings_.dataset_path, with_commas(stream_tokens_),
+        with_commas(windows_), shape_.sequence_length,
         settings_.packing ? "packed" : "one document each");
   }
 

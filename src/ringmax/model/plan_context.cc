@@ -82,7 +82,13 @@ class Planner {
     if (plan.strategy == ContextStrategy::kAuto) {
       plan.strategy = strategy_from(made.strategy);
       const LayoutKind layout = layout_for(options_, plan.strategy, shards_);
-      if (std::exchange(plan.layout, layout) != layout) made = ask_gate(plan);
+      if (std::exchange(plan.layout, layout) != layout) {
+        // The reasons are those of the choice.
+        attention::AttendPlan chosen = ask_gate(plan);
+        chosen.estimate = std::move(made.estimate);
+        chosen.refused = std::move(made.refused);
+        made = std::move(chosen);
+      }
     }
     const ReorderStrategy reorder = options_.context_parallel_reorder_strategy;
     if (reorder != ReorderStrategy::kAuto &&
@@ -95,7 +101,7 @@ class Planner {
               ? "there is nothing to balance"
               : "context_parallel_load_balance is false"));
     }
-    if (options_.ring_scan_unroll != 0 && !ring_loop_allowed(target_) &&
+    if (options_.ring_scan_unroll > 0 && !ring_loop_allowed(target_) &&
         !made.ring_axis.empty()) {
       plan.notes.push_back(fmt::format(
           "ring_scan_unroll={}: ring steps are written out on CPUs, whose "

@@ -17,7 +17,9 @@ class SplashBackend : public Backend {
   std::string_view name() const override {
     return on_tpu() ? "mosaic" : "mosaic_twin";
   }
-  bool automatic() const override { return on_tpu(); }
+  bool automatic(const hw::Target& target) const override {
+    return on_tpu() && target.platform == "tpu";
+  }
   std::optional<KernelRequest::BlockLengths> own_blocks() const override {
     // On a TPU these stand for what the kernel's cycles say (blocks.h).
     return on_tpu() ? std::optional(KernelRequest::BlockLengths{})

@@ -80,13 +80,20 @@ bool try_case(AttendRunner& runner, const Case& c, const RunSettings& how,
 
 }  // namespace
 
-std::vector<std::string> sweep_in_turn(std::string_view kernel, Mode mode) {
+bool is_itself(Mode mode, std::int64_t ring) {
+  if (mode == Mode::kRing) return true;
+  return ring > (mode == Mode::kInALoop ? 3 : 1);
+}
+
+std::vector<std::string> sweep_in_turn(std::string_view kernel,
+                                       std::span<const Mode> modes) {
   std::vector<std::string> findings;
   AttendRunner runner;
   std::vector<std::string> kinds;
   for (const Case& c : attend_cases()) {
     const auto found = std::find(kinds.begin(), kinds.end(), kind_of(c));
     std::size_t turn = static_cast<std::size_t>(found - kinds.begin());
+    const Mode mode = modes[turn % modes.size()];
     if (found == kinds.end()) kinds.push_back(kind_of(c));
     // Each mode begins elsewhere; a turn that a case is too short for is
     // another's.
