@@ -13,8 +13,8 @@ using testing::AttendRunner;
 using testing::Case;
 using testing::RunSettings;
 
-// Float32 against float64, as for any kernel; bfloat16 rounds operands, the
-// weights stay float32.
+// Float32 against float64, as for any kernel; bfloat16 rounds operands, and
+// weights too where the processor multiplies bfloat16 by itself.
 constexpr double kTolerance = 5e-5;
 constexpr double kBf16Tolerance = 2e-2;
 

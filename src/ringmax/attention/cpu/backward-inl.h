@@ -51,6 +51,12 @@ struct BackwardPlan {
   }
 };
 
+// Of `rows` rows cut into panels of kWide columns.
+template <typename E>
+std::int64_t deep_floats(std::int64_t rows, std::int64_t columns) {
+  return elements<E>(rows) * ((columns + kWide - 1) / kWide * kWide);
+}
+
 template <typename E>
 BackwardPlan backward_plan(const Problem& p, std::int64_t terms) {
   BackwardPlan plan;
@@ -79,22 +85,22 @@ BackwardPlan backward_plan(const Problem& p, std::int64_t terms) {
   const std::int64_t tile = plan.kv_block * plan.q_block;
   plan.scratch_bytes =
       floats(plan.kv_block * d) + floats(plan.kv_block * v) +
-      floats(elements<E>(plan.kv_block) * p.head_dim) +
+      floats(deep_floats<E>(plan.kv_block, p.head_dim)) +
+      floats(deep_floats<E>(plan.q_block, p.head_dim)) +
+      floats(deep_floats<E>(plan.q_block, p.value_dim)) +
       floats(plan.q_block * d) + floats(plan.q_block * v) +
       Scratch::rounded(static_cast<std::size_t>(terms) * sizeof(Hull));
   if constexpr (kPairs<E>) {
-    plan.scratch_bytes +=
-        floats(plan.kv_block * std::max(d, v)) + floats(rows * p.head_dim) +
-        floats(rows * p.value_dim) + floats(plan.q_block * kPanel) * 2 +
-        floats(rows * plan.kv_block) * 2 + floats(tile / 2);
+    plan.scratch_bytes += floats(plan.kv_block * std::max(d, v)) +
+                          floats(plan.q_block * kPanel) * 2 +
+                          floats(rows * plan.kv_block) * 2 + floats(tile / 2);
   } else {
     plan.scratch_bytes += floats(tile) * 2;
   }
   return plan;
 }
 
-// T: how q, k, v and dout are stored; E: what they become. Of float32 elements
-// one copy of the rows serves every product; pairs of bfloat16 come both ways.
+// T: how q, k, v and dout are stored; E: what they become.
 template <typename T, typename E>
 class BackwardTask {
  public:
@@ -109,24 +115,22 @@ class BackwardTask {
         scratch_(plan.scratch_bytes),
         k_panels_(scratch_.take<E>(plan.kv_block * qk_depth_)),
         v_panels_(scratch_.take<E>(plan.kv_block * v_depth_)),
-        k_deep_(scratch_.take<E>(elements<E>(plan.kv_block) * p.head_dim)),
+        k_deep_(scratch_.take<E>(deep_floats<E>(plan.kv_block, p.head_dim))),
         q_(scratch_.take<E>(plan.q_block * qk_depth_)),
         dout_(scratch_.take<E>(plan.q_block * v_depth_)),
+        q_deep_(scratch_.take<E>(deep_floats<E>(plan.q_block, p.head_dim))),
+        dout_deep_(scratch_.take<E>(deep_floats<E>(plan.q_block, p.value_dim))),
         hulls_(scratch_.take<Hull>(visibility.terms())) {
     const std::int64_t tile = plan.kv_block * plan.q_block;
     if constexpr (kPairs<E>) {
       const std::int64_t rows = elements<E>(plan.q_block);
       room_ = scratch_.take<E>(plan.kv_block * std::max(qk_depth_, v_depth_));
-      q_deep_ = scratch_.take<E>(rows * p.head_dim);
-      dout_deep_ = scratch_.take<E>(rows * p.value_dim);
       s_ = scratch_.take<float>(plan.q_block * kPanel);
       dp_ = scratch_.take<float>(plan.q_block * kPanel);
       p_deep_ = scratch_.take<E>(rows * plan.kv_block);
       ds_deep_ = scratch_.take<E>(rows * plan.kv_block);
       ds_ = scratch_.take<E>(tile / 2);
     } else {
-      q_deep_ = q_;
-      dout_deep_ = dout_;
       p_deep_ = s_ = scratch_.take<float>(tile);
       ds_ = ds_deep_ = dp_ = scratch_.take<float>(tile);
     }
@@ -165,7 +169,8 @@ class BackwardTask {
   }
 
  private:
-  // What logits are multiplied with, in K or afterwards.
+  // What logits are multiplied with, in Q or afterwards, as in the forward
+  // pass: where the same numbers are rounded the same way, weights sum to 1.
   float logit_factor() const {
     return static_cast<float>(p_.soft_cap > 0 ? p_.scale / p_.soft_cap
                                               : p_.scale * kLog2E);
@@ -174,16 +179,18 @@ class BackwardTask {
   void take_keys(std::int64_t batch, std::int64_t kv_head) {
     const T* k = row_at<T>(p_.k, batch, kv_head, kv_begin_);
     const T* v = row_at<T>(p_.v, batch, kv_head, kv_begin_);
-    take_panels(k, p_.k.row, p_.head_dim, logit_factor(), k_panels_);
-    take_panels(v, p_.v.row, p_.value_dim, 1.0f, v_panels_);
-    take_deep_rows(k, p_.k.row, keys_, p_.head_dim, k_deep_);
+    key_panels(k, p_.k.row, p_.head_dim, k_panels_);
+    key_panels(v, p_.v.row, p_.value_dim, v_panels_);
+    take_panels(k, p_.k.row, keys_, p_.head_dim, kWide,
+                deep_size(plan_.kv_block), k_deep_);
   }
 
   // Keys along lanes, kPanel at a time: [elements(columns)][kPanel] each.
-  void take_panels(const T* rows, std::int64_t stride, std::int64_t columns,
-                   float factor, E* panels) {
+  void key_panels(const T* rows, std::int64_t stride, std::int64_t columns,
+                  E* panels) {
     const std::int64_t depth = elements<E>(columns);
-    if constexpr (kPairs<E>) take_rows(rows, stride, keys_, columns, room_);
+    if constexpr (kPairs<E>)
+      take_rows(rows, stride, keys_, columns, 1.0f, room_);
     for (std::int64_t n = 0; n < keys_; n += kPanel) {
       const std::int64_t count = std::min<std::int64_t>(kPanel, keys_ - n);
       E* panel = panels + n * depth;
@@ -191,7 +198,7 @@ class BackwardTask {
       if constexpr (kPairs<E>) {
         transpose(room_ + n * depth, depth, count, depth, 1.0f, panel, kPanel);
       } else {
-        transpose(rows + n * stride, stride, count, columns, factor, panel,
+        transpose(rows + n * stride, stride, count, columns, 1.0f, panel,
                   kPanel);
       }
     }
@@ -201,12 +208,12 @@ class BackwardTask {
             bool masked) {
     const T* q = row_at<T>(p_.q, batch, head, q_begin_);
     const T* dout = row_at<T>(in_.dout, batch, head, q_begin_);
-    take_rows(q, p_.q.row, queries_, p_.head_dim, q_);
-    take_rows(dout, in_.dout.row, queries_, p_.value_dim, dout_);
-    if constexpr (kPairs<E>) {
-      take_deep_rows(q, p_.q.row, queries_, p_.head_dim, q_deep_);
-      take_deep_rows(dout, in_.dout.row, queries_, p_.value_dim, dout_deep_);
-    }
+    take_rows(q, p_.q.row, queries_, p_.head_dim, logit_factor(), q_);
+    take_rows(dout, in_.dout.row, queries_, p_.value_dim, 1.0f, dout_);
+    take_panels(q, p_.q.row, queries_, p_.head_dim, kWide,
+                deep_size(plan_.q_block), q_deep_);
+    take_panels(dout, in_.dout.row, queries_, p_.value_dim, kWide,
+                deep_size(plan_.q_block), dout_deep_);
     const std::int64_t heads = p_.kv_heads * p_.groups;
     const std::int64_t at = (batch * heads + head) * p_.queries + q_begin_;
     const std::int64_t row = elements<E>(plan_.kv_block);
@@ -256,7 +263,7 @@ class BackwardTask {
       }
     }
     product_add<Order::kRows, E>(
-        queries_, p_.head_dim, {ds_, row}, {k_deep_, p_.head_dim},
+        queries_, p_.head_dim, {ds_, row}, {k_deep_, deep_size(plan_.kv_block)},
         elements<E>(keys_),
         {row_at(in_.dq, batch, head, q_begin_), in_.dq.row});
   }
@@ -271,12 +278,16 @@ class BackwardTask {
     const std::int64_t depth = elements<E>(end - begin);
     product_add<Order::kColumns, E>(
         count, p_.value_dim, {p_deep_ + first * row + n, row},
-        {dout_deep_ + first * p_.value_dim, p_.value_dim}, depth,
+        {dout_deep_ + first * kWide, deep_size(plan_.q_block)}, depth,
         {row_at(in_.dv, batch, kv_head, key), in_.dv.row});
     product_add<Order::kColumns, E>(
         count, p_.head_dim, {ds_deep_ + first * row + n, row},
-        {q_deep_ + first * p_.head_dim, p_.head_dim}, depth,
+        {q_deep_ + first * kWide, deep_size(plan_.q_block)}, depth,
         {row_at(in_.dk, batch, kv_head, key), in_.dk.row});
+  }
+
+  static std::int64_t deep_size(std::int64_t rows) {
+    return elements<E>(rows) * kWide;
   }
 
   // Where the logits and dP of keys from n on stand, query by query.
@@ -436,7 +447,7 @@ class BackwardTask {
   E* k_panels_;  // [kv_block / kPanel][elements(D)][kPanel]; scaled if float32
   E* v_panels_;  // [kv_block / kPanel][elements(V)][kPanel]
   E* k_deep_;    // [elements(kv_block)][D]
-  E* q_;         // [q_block][elements(D)]
+  E* q_;         // [q_block][elements(D)]; scaled if float32
   E* dout_;      // [q_block][elements(V)]
   E* q_deep_;    // [elements(q_block)][D]
   E* dout_deep_;

@@ -196,27 +196,29 @@ HWY_INLINE Vec load_wide(const std::uint16_t* p) {
                      hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, p))));
 }
 
-// Rows [0, count) as elements, without gaps: float32.
+// Rows [0, rows) times a factor as elements, without gaps: float32.
 template <typename T>
 HWY_NOINLINE void take_rows(const T* HWY_RESTRICT from, std::ptrdiff_t from_row,
                             std::ptrdiff_t rows, std::ptrdiff_t columns,
-                            float* HWY_RESTRICT to) {
+                            float factor, float* HWY_RESTRICT to) {
   const FloatTag d;
+  const Vec f = hn::Set(d, factor);
   const std::ptrdiff_t whole = columns / kLanes * kLanes;
   for (std::ptrdiff_t r = 0; r < rows; ++r) {
     const T* p = from + r * from_row;
     float* q = to + r * columns;
     for (std::ptrdiff_t c = 0; c < whole; c += kLanes) {
-      hn::StoreU(load_wide(p + c), d, q + c);
+      hn::StoreU(hn::Mul(f, load_wide(p + c)), d, q + c);
     }
-    for (std::ptrdiff_t c = whole; c < columns; ++c) q[c] = load1(p[c]);
+    for (std::ptrdiff_t c = whole; c < columns; ++c)
+      q[c] = factor * load1(p[c]);
   }
 }
-
-// The same, pairs of neighbours; an odd row ends with a zero.
+// Pairs of neighbours, as they are; an odd row ends with a zero.
 inline void take_rows(const std::uint16_t* HWY_RESTRICT from,
                       std::ptrdiff_t from_row, std::ptrdiff_t rows,
-                      std::ptrdiff_t columns, Bf16Pair* HWY_RESTRICT to) {
+                      std::ptrdiff_t columns, float /*factor*/,
+                      Bf16Pair* HWY_RESTRICT to) {
   const std::ptrdiff_t row = elements<Bf16Pair>(columns);
   for (std::ptrdiff_t r = 0; r < rows; ++r) {
     to[r * row + row - 1] = Bf16Pair{};
@@ -225,34 +227,53 @@ inline void take_rows(const std::uint16_t* HWY_RESTRICT from,
   }
 }
 
-// Rows as elements along the number of rows: float32 as above, or pairs of rows
-// 2 i and 2 i + 1, where an odd number of rows ends with zeros.
+// Rows as elements along the number of rows: float32, or pairs of rows 2 i and
+// 2 i + 1, where an odd number of rows ends with zeros. Cut into panels of
+// `width` columns; element row i of a panel is at i * width, and the next panel
+// begins `size` after it.
 template <typename T>
-void take_deep_rows(const T* from, std::ptrdiff_t from_row, std::ptrdiff_t rows,
-                    std::ptrdiff_t columns, float* to) {
-  take_rows(from, from_row, rows, columns, to);
+HWY_NOINLINE void take_panels(const T* HWY_RESTRICT from,
+                              std::ptrdiff_t from_row, std::ptrdiff_t rows,
+                              std::ptrdiff_t columns, std::ptrdiff_t width,
+                              std::ptrdiff_t size, float* HWY_RESTRICT to) {
+  for (std::ptrdiff_t n = 0; n < columns; n += width, to += size) {
+    const std::ptrdiff_t here = std::min(width, columns - n);
+    const std::ptrdiff_t whole = here / kLanes * kLanes;
+    for (std::ptrdiff_t r = 0; r < rows; ++r) {
+      const T* p = from + r * from_row + n;
+      float* q = to + r * width;
+      for (std::ptrdiff_t c = 0; c < whole; c += kLanes) {
+        hn::StoreU(load_wide(p + c), FloatTag(), q + c);
+      }
+      for (std::ptrdiff_t c = whole; c < here; ++c) q[c] = load1(p[c]);
+    }
+  }
 }
-inline void take_deep_rows(const std::uint16_t* HWY_RESTRICT from,
-                           std::ptrdiff_t from_row, std::ptrdiff_t rows,
-                           std::ptrdiff_t columns, Bf16Pair* HWY_RESTRICT to) {
+inline void take_panels(const std::uint16_t* HWY_RESTRICT from,
+                        std::ptrdiff_t from_row, std::ptrdiff_t rows,
+                        std::ptrdiff_t columns, std::ptrdiff_t width,
+                        std::ptrdiff_t size, Bf16Pair* HWY_RESTRICT to) {
   const BitsTag d;
   const hn::Rebind<std::uint16_t, BitsTag> d16;
-  const std::ptrdiff_t whole = columns / kLanes * kLanes;
-  for (std::ptrdiff_t r = 0; r < rows; r += 2) {
-    const std::uint16_t* a = from + r * from_row;
-    const std::uint16_t* b = r + 1 < rows ? a + from_row : nullptr;
-    Bf16Pair* q = to + r / 2 * columns;
-    for (std::ptrdiff_t c = 0; c < whole; c += kLanes) {
-      auto both = hn::PromoteTo(d, hn::LoadU(d16, a + c));
-      if (b != nullptr) {
-        const auto second = hn::PromoteTo(d, hn::LoadU(d16, b + c));
-        both = hn::Or(both, hn::ShiftLeft<16>(second));
+  for (std::ptrdiff_t n = 0; n < columns; n += width, to += size) {
+    const std::ptrdiff_t here = std::min(width, columns - n);
+    const std::ptrdiff_t whole = here / kLanes * kLanes;
+    for (std::ptrdiff_t r = 0; r < rows; r += 2) {
+      const std::uint16_t* a = from + r * from_row + n;
+      const std::uint16_t* b = r + 1 < rows ? a + from_row : nullptr;
+      Bf16Pair* q = to + r / 2 * width;
+      for (std::ptrdiff_t c = 0; c < whole; c += kLanes) {
+        auto both = hn::PromoteTo(d, hn::LoadU(d16, a + c));
+        if (b != nullptr) {
+          const auto second = hn::PromoteTo(d, hn::LoadU(d16, b + c));
+          both = hn::Or(both, hn::ShiftLeft<16>(second));
+        }
+        store_lanes(hn::BitCast(FloatTag(), both), q + c);
       }
-      store_lanes(hn::BitCast(FloatTag(), both), q + c);
-    }
-    for (std::ptrdiff_t c = whole; c < columns; ++c) {
-      const std::uint32_t second = b != nullptr ? b[c] : 0;
-      q[c] = static_cast<Bf16Pair>(second << 16 | a[c]);
+      for (std::ptrdiff_t c = whole; c < here; ++c) {
+        const std::uint32_t second = b != nullptr ? b[c] : 0;
+        q[c] = static_cast<Bf16Pair>(second << 16 | a[c]);
+      }
     }
   }
 }

@@ -141,9 +141,9 @@ class ForwardTask {
         if (kind == BlockKind::kEmpty) continue;
         if (!ready) {
           take_rows(row_at<T>(p_.k, batch, kv_head, first), p_.k.row, keys,
-                    p_.head_dim, k_);
-          take_deep_rows(row_at<T>(p_.v, batch, kv_head, first), p_.v.row, keys,
-                         p_.value_dim, v_);
+                    p_.head_dim, 1.0f, k_);
+          take_panels(row_at<T>(p_.v, batch, kv_head, first), p_.v.row, keys,
+                      p_.value_dim, p_.value_dim, 0, v_);
           ready = true;
         }
         if (kind == BlockKind::kFull && p_.tile == nullptr) {
@@ -185,7 +185,7 @@ class ForwardTask {
         }
         const T* rows = row_at<T>(p_.q, batch, x.head, i);
         if constexpr (kPairs<E>) {
-          take_rows(rows, p_.q.row, x.count, p_.head_dim, k_);
+          take_rows(rows, p_.q.row, x.count, p_.head_dim, 1.0f, k_);
           transpose(k_, depth_, x.count, depth_, 1.0f, x.q, kPanel);
         } else {
           transpose(rows, p_.q.row, x.count, p_.head_dim, logit_factor(), x.q,

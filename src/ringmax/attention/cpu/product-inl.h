@@ -24,14 +24,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace ringmax::attention::cpu::HWY_NAMESPACE {
 
-// Rows and vectors of a register block. 32 registers hold 8 x 3 sums, 3 of B
-// and one of A; 16 hold 6 x 2, 2 and one.
+// Register blocks. 32 registers hold 8 x 3 sums, 3 vectors of B and one of A,
+// or 6 x 4, or 12 x 2; 16 hold 6 x 2, 2 and one.
 inline constexpr bool kManyRegisters =
     HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON;
-inline constexpr int kBlockRows = kManyRegisters ? 8 : 6;
-inline constexpr int kBlockVecs = kManyRegisters ? 3 : 2;
+constexpr int block_rows(int vecs) {
+  if (!kManyRegisters) return 6;
+  return vecs == 4 ? 6 : vecs == 2 ? 12 : 8;
+}
 // Lanes of one panel of queries or keys.
-inline constexpr std::ptrdiff_t kPanel = kBlockVecs * kLanes;
+inline constexpr int kPanelVecs = kManyRegisters ? 3 : 2;
+inline constexpr std::ptrdiff_t kPanel = kPanelVecs * kLanes;
+// Columns of a panel of what `product_add` takes as B.
+inline constexpr int kWideVecs = kManyRegisters ? 4 : 2;
+inline constexpr std::ptrdiff_t kWide = kWideVecs * kLanes;
 
 // How A(i, k) lies in memory: a[i * stride + k] or a[k * stride + i].
 enum class Order { kRows, kColumns };
@@ -48,12 +54,19 @@ struct B {
   const E* data;
   std::ptrdiff_t stride;
 };
+// B cut into panels of kWide columns, each row-major with rows of kWide.
+template <typename E>
+struct Panels {
+  const E* data;
+  std::ptrdiff_t size;  // from one panel to the next
+};
 struct C {
   float* data;
   std::ptrdiff_t stride;
 };
 
-// One register block.
+// One register block. What is there already is added last: had the sum begun
+// with it, each of its terms would be rounded to that size.
 template <int kRows, int kVecs, Order kOrder, Start kStart, typename E>
 HWY_NOINLINE void product_block(const E* HWY_RESTRICT a,
                                 std::ptrdiff_t a_stride,
@@ -67,14 +80,7 @@ HWY_NOINLINE void product_block(const E* HWY_RESTRICT a,
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 16
     for (int j = 0; j < kVecs; ++j) {
-      if constexpr (kStart == Start::kZero) {
-        sum[i][j] = hn::Zero(d);
-      } else {
-        sum[i][j] = hn::LoadU(d, c + i * c_stride + j * kLanes);
-        if constexpr (kStart == Start::kScaled) {
-          sum[i][j] = hn::Mul(sum[i][j], hn::LoadU(d, factor + j * kLanes));
-        }
-      }
+      sum[i][j] = hn::Zero(d);
     }
   }
   for (std::ptrdiff_t k = 0; k < depth; ++k) {
@@ -97,7 +103,14 @@ HWY_NOINLINE void product_block(const E* HWY_RESTRICT a,
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 16
     for (int j = 0; j < kVecs; ++j) {
-      hn::StoreU(sum[i][j], d, c + i * c_stride + j * kLanes);
+      float* to = c + i * c_stride + j * kLanes;
+      if constexpr (kStart == Start::kOld) {
+        sum[i][j] = hn::Add(sum[i][j], hn::LoadU(d, to));
+      } else if constexpr (kStart == Start::kScaled) {
+        sum[i][j] = hn::MulAdd(hn::LoadU(d, to),
+                               hn::LoadU(d, factor + j * kLanes), sum[i][j]);
+      }
+      hn::StoreU(sum[i][j], d, to);
     }
   }
 }
@@ -112,23 +125,23 @@ HWY_NOINLINE void product_tail(const E* HWY_RESTRICT a, std::ptrdiff_t a_stride,
   // Masked loads of these read whole vectors.
   static_assert(std::is_same_v<E, float>);
   for (std::ptrdiff_t n = 0; n < columns; ++n) {
-    float sum = c[n];
+    float sum = 0;
     for (std::ptrdiff_t k = 0; k < depth; ++k) {
       sum += (kOrder == Order::kRows ? a[k] : a[k * a_stride]) *
              b[k * b_stride + n];
     }
-    c[n] = sum;
+    c[n] += sum;
   }
 #else
   const FloatTag d;
   const Truth lanes = hn::FirstN(d, static_cast<std::size_t>(columns));
-  Vec sum = hn::MaskedLoad(lanes, d, c);
+  Vec sum = hn::Zero(d);
   for (std::ptrdiff_t k = 0; k < depth; ++k) {
     const Vec one =
         in_every_lane(kOrder == Order::kRows ? a[k] : a[k * a_stride]);
     sum = add_product(E{}, one, load_lanes(lanes, b + k * b_stride), sum);
   }
-  hn::BlendedStore(sum, lanes, d, c);
+  hn::BlendedStore(hn::Add(sum, hn::MaskedLoad(lanes, d, c)), lanes, d, c);
 #endif
 }
 
@@ -147,11 +160,12 @@ HWY_INLINE void product_rows(std::ptrdiff_t rows, const E* a,
     c += kRows * c_stride;
     rows -= kRows;
   };
+  constexpr int kFull = block_rows(kVecs);
   // 8 rows as 4 + 4 rather than 6 + 2: fewer idle multipliers.
   // `go` counts rows down, which the check does not see.
   // NOLINTNEXTLINE(bugprone-infinite-loop)
-  while (rows >= kBlockRows && !(kBlockRows == 6 && rows == 8)) {
-    go.template operator()<kBlockRows>();
+  while (rows >= kFull && !(kFull == 6 && rows == 8)) {
+    go.template operator()<kFull>();
   }
   while (rows >= 4) go.template operator()<4>();
   if (rows >= 2) go.template operator()<2>();
@@ -168,32 +182,34 @@ HWY_NOINLINE void product_panel(std::ptrdiff_t rows, std::ptrdiff_t vecs,
                                         b.stride, depth, c.data, c.stride,
                                         factor);
   };
-  if (vecs == kBlockVecs) {
-    go.template operator()<kBlockVecs>();
-  } else if (vecs == 2) {
-    go.template operator()<2>();
-  } else {
-    go.template operator()<1>();
+  if constexpr (kWideVecs == 4) {
+    if (vecs == 4) return go.template operator()<4>();
+    if (vecs == 3) return go.template operator()<3>();
   }
+  if (vecs == 2) return go.template operator()<2>();
+  go.template operator()<1>();
 }
 
-// C += A * B for any number of columns, nothing read or written past them.
+// C += A * B for any number of columns, nothing written past them.
 template <Order kOrder, typename E>
-HWY_INLINE void product_add(std::ptrdiff_t rows, std::ptrdiff_t columns, A<E> a,
-                            B<E> b, std::ptrdiff_t depth, C c) {
-  std::ptrdiff_t n = 0;
-  while (columns - n >= kLanes) {
-    const std::ptrdiff_t vecs =
-        std::min<std::ptrdiff_t>(kBlockVecs, (columns - n) / kLanes);
-    product_panel<kOrder, Start::kOld, E>(rows, vecs, a, {b.data + n, b.stride},
-                                          depth, {c.data + n, c.stride});
-    n += vecs * kLanes;
-  }
-  if (n == columns) return;
+void product_add(std::ptrdiff_t rows, std::ptrdiff_t columns, A<E> a,
+                 Panels<E> b, std::ptrdiff_t depth, C c) {
   const std::ptrdiff_t a_row = kOrder == Order::kRows ? a.stride : 1;
-  for (std::ptrdiff_t i = 0; i < rows; ++i) {
-    product_tail<kOrder>(a.data + i * a_row, a.stride, b.data + n, b.stride,
-                         depth, c.data + i * c.stride + n, columns - n);
+  for (std::ptrdiff_t n = 0; n < columns; n += kWide) {
+    const E* panel = b.data + n / kWide * b.size;
+    const std::ptrdiff_t here = std::min(kWide, columns - n);
+    const std::ptrdiff_t vecs = here / kLanes;
+    const std::ptrdiff_t left = here - vecs * kLanes;
+    if (vecs > 0) {
+      product_panel<kOrder, Start::kOld, E>(rows, vecs, a, {panel, kWide},
+                                            depth, {c.data + n, c.stride});
+    }
+    if (left == 0) continue;
+    for (std::ptrdiff_t i = 0; i < rows; ++i) {
+      product_tail<kOrder>(a.data + i * a_row, a.stride, panel + vecs * kLanes,
+                           kWide, depth,
+                           c.data + i * c.stride + n + vecs * kLanes, left);
+    }
   }
 }
 
