@@ -89,6 +89,33 @@ TEST(PrintGraph, GoldenControl) {
   expect_golden(g, "control");
 }
 
+// Three steps from the back, written one after another: no loop, the slices and
+// the index as constants, what is carried by its last name.
+TEST(PrintGraph, AnUnrolledScanIsItsStepsInWalkingOrder) {
+  Graph g(mesh::Mesh(), "unrolled");
+  const Value x = g.parameter("x", f32({2}));
+  const Value xs = g.parameter("xs", f32({3, 2}));
+  const ScanValues out = scan(
+      g, {x}, {xs}, {.length = 3, .reverse = true, .unroll = true, .remat = {}},
+      [&](Value index, const Values& carry, const Values& slice) {
+        const Value scaled =
+            slice[0] * broadcast_to(convert(index, DType::kF32), {2});
+        return ScanValues{{carry[0] + scaled}, {scaled}};
+      });
+  g.result("carry", out.carry[0]);
+  g.result("stacked", out.stacked[0]);
+  const std::string text = print_stablehlo(g);
+  EXPECT_THAT(text, Not(HasSubstr("stablehlo.while")));
+  std::size_t at = 0;
+  for (const char* step : {"[2:3, 0:2]", "[1:2, 0:2]", "[0:1, 0:2]"}) {
+    const std::size_t next = text.find(step, at);
+    EXPECT_NE(next, std::string::npos) << step << " after " << at << "\n"
+                                       << text;
+    at = next;
+  }
+  expect_golden(g, "unrolled");
+}
+
 Graph& ring(Graph& g) {
   const PartitionSpec spec({{"data", "context"}, {"tensor"}});
   const Value x = g.parameter("x", f32({8, 2}), spec);
