@@ -1,6 +1,7 @@
 #include "ringmax/cli/attention_case.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -331,12 +332,16 @@ struct CompiledCase::Parts {
     setup.attend.target.has_ffi =
         train::register_native_kernels(client.plugin());
     plan = plan_case(setup, shapes);
+    const auto begin = std::chrono::steady_clock::now();
     std::vector<HostArray> arguments = build(tensors);
     text = ringmax::graph::print_stablehlo(graph);
     pjrt::CompileOptions options;
     options.num_partitions = settings.context_parallel;
     program =
         std::make_unique<train::Program>(graph, client.compile(text, options));
+    compile_s =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+            .count();
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       uploaded.push_back(train::upload(
           client, arguments[i], *graph.parameters()[i].spec, setup.mesh));
@@ -387,6 +392,7 @@ struct CompiledCase::Parts {
   attention::AttendPlan plan;
   ringmax::graph::Graph graph;
   std::string text;
+  double compile_s = 0;
   std::unique_ptr<train::Program> program;
   std::vector<train::DeviceArray> uploaded, made;
 };
@@ -407,8 +413,10 @@ void CompiledCase::run() {
   }
 }
 
-std::string CompiledCase::kernel() const {
-  return std::string(parts_->plan.backend->name());
+const attention::AttendPlan& CompiledCase::plan() const { return parts_->plan; }
+double CompiledCase::compile_s() const { return parts_->compile_s; }
+std::int64_t CompiledCase::temporaries_bytes() const {
+  return parts_->program->executable().executable().memory_stats().temporaries;
 }
 
 CaseResult CompiledCase::result() const {
@@ -417,8 +425,7 @@ CaseResult CompiledCase::result() const {
   const DType result_dtype = parts.shapes.at("q").dtype;
   CaseResult result;
   result.program = parts.text;
-  result.temporaries_bytes =
-      parts.program->executable().executable().memory_stats().temporaries;
+  result.temporaries_bytes = temporaries_bytes();
   for (std::size_t i = 0; i < parts.made.size(); ++i) {
     const std::string& name = parts.graph.results()[i].name;
     HostArray array = train::download(parts.made[i]);

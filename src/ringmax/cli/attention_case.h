@@ -79,8 +79,11 @@ class CompiledCase {
   void run();
   // Of the last run.
   CaseResult result() const;
-  // The kernel's name.
-  std::string kernel() const;
+  const attention::AttendPlan& plan() const;
+  // Writing the program and compiling it; no cache is asked.
+  double compile_s() const;
+  // On a device, of the compiled program.
+  std::int64_t temporaries_bytes() const;
 
  private:
   struct Parts;

@@ -129,11 +129,18 @@ nlohmann::json bench_attention(const std::vector<std::string>& words) {
     json[what + "_s"] = spread(times_of(compiled, sizes.repeats));
     json[what + "_gflops"] =
         work / json[what + "_s"]["median"].get<double>() / 1e9;
-    return compiled.kernel();
+    const attention::AttendPlan& plan = compiled.plan();
+    json["kernel"] = plan.backend->name();
+    json["strategy"] = name_of(attention::kStrategies, plan.strategy);
+    json["bytes_sent_per_device"] = plan.bytes_sent_per_device;
+    // Of both in the end.
+    json["compile_s"] = compiled.compile_s();
+    json["temporaries_bytes"] = compiled.temporaries_bytes();
   };
-  json["kernel"] = report("forward", flops);
+  report("forward", flops);
   tensors.emplace("do", array(sizes.heads, 4));
   report("forward_backward", 3.5 * flops);
+  json["layout"] = attention::layout_name(settings.layout);
   json["threads"] = hw::host_cores();
   json["peak_rss_bytes"] = peak_rss_bytes();
   return json;

@@ -13,6 +13,12 @@ TEST(BenchAttention, CountsVisiblePairsOnly) {
       bench_attention({"mask=local:63,0", "seq=256", "heads=4", "kv_heads=2",
                        "head_dim=16", "repeats=3", "context_parallel=2"});
   EXPECT_EQ(json["kernel"], "native");
+  EXPECT_EQ(json["strategy"], "ring");
+  EXPECT_EQ(json["layout"], "contiguous");
+  // Keys and values of 128 tokens, once, to the neighbour.
+  EXPECT_EQ(json["bytes_sent_per_device"], 2 * 128 * 2 * 16 * 4);
+  EXPECT_GT(json["temporaries_bytes"].get<std::int64_t>(), 0);
+  EXPECT_GT(json["compile_s"].get<double>(), 0);
   EXPECT_GE(json["threads"].get<int>(), 1);
   EXPECT_GT(json["peak_rss_bytes"].get<std::int64_t>(), 1 << 20);
   // 64 keys a query, but for the first 63.
