@@ -83,9 +83,11 @@ attention::KernelRequest request_of(const Settings& s,
   return r;
 }
 
-// One call over a shard with this mask, or several, for runs of its keys.
+// One call over a shard with this mask, or several, for runs of its keys;
+// `pairs` are visible to a head.
 splash::KernelWork work_of(const splash::KernelSpec& spec, bool backward,
-                           const attention::Mask& mask, std::int64_t seq) {
+                           const attention::Mask& mask, std::int64_t seq,
+                           double pairs) {
   std::vector<std::int64_t> positions(static_cast<std::size_t>(seq));
   std::iota(positions.begin(), positions.end(), 0);
   splash::KernelWork work;
@@ -101,6 +103,7 @@ splash::KernelWork work_of(const splash::KernelSpec& spec, bool backward,
     work.programs +=
         backward ? heads / static_cast<double>(spec.groups) : heads;
   }
+  work.counts.pairs = pairs * heads;
   work.flops = work.counts.pairs * (backward ? 10 : 4) *
                static_cast<double>(spec.head_dim);
   return work;
@@ -133,31 +136,33 @@ nlohmann::json bench_kernel(const std::vector<std::string>& words) {
     fail(ErrorCode::kPlugin, "bench kernel: the compiler showed no schedule");
   }
   const analysis::KernelPieces& pieces = *cycles->pieces;
-  const auto useful = [&](const attention::Mask& mask) {
+  const auto useful = [&](const attention::Mask& mask, double pairs) {
     return analysis::useful_utilisation(
-        pieces, work_of(spec, backward, mask, s.seq), machine.target);
+        pieces, work_of(spec, backward, mask, s.seq, pairs), machine.target);
   };
+  const auto seq = static_cast<double>(s.seq);
   const auto kernel =
       backward ? splash::backward_kernel(spec) : splash::forward_kernel(spec);
-  return {{"chip", machine.target.chip},
-          {"direction", backward ? "backward" : "forward"},
-          {"head_dim", s.head_dim},
-          {"dtype", dtype_name(s.dtype)},
-          {"block_q", spec.block_q},
-          {"block_kv", spec.block_kv},
-          {"keys_at_once", spec.keys_at_once},
-          {"keys_of_a_call", spec.keys},
-          {"vmem_bytes", kernel->vmem_bytes()},
-          {"useful_full", useful(attention::Mask::full())},
-          {"useful_causal", useful(attention::Mask::causal())},
-          {"spills", cycles->spills},
-          {"cycles",
-           {{"row", pieces.row},
-            {"step", pieces.step},
-            {"full_block", pieces.full},
-            {"partial_block", pieces.partial},
-            {"triangular_block", pieces.triangular}}},
-          {"compile_processor_s", compile_s}};
+  return {
+      {"chip", machine.target.chip},
+      {"direction", backward ? "backward" : "forward"},
+      {"head_dim", s.head_dim},
+      {"dtype", dtype_name(s.dtype)},
+      {"block_q", spec.block_q},
+      {"block_kv", spec.block_kv},
+      {"keys_at_once", spec.keys_at_once},
+      {"keys_of_a_call", spec.keys},
+      {"vmem_bytes", kernel->vmem_bytes()},
+      {"useful_full", useful(attention::Mask::full(), seq * seq)},
+      {"useful_causal", useful(attention::Mask::causal(), seq * (seq + 1) / 2)},
+      {"spills", cycles->spills},
+      {"cycles",
+       {{"row", pieces.row},
+        {"step", pieces.step},
+        {"full_block", pieces.full},
+        {"partial_block", pieces.partial},
+        {"triangular_block", pieces.triangular}}},
+      {"compile_processor_s", compile_s}};
 }
 
 }  // namespace ringmax::cli

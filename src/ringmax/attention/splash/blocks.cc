@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "ringmax/attention/splash/backward_kernel.h"
+#include "ringmax/attention/splash/block_table.h"
 #include "ringmax/attention/splash/forward_kernel.h"
 #include "ringmax/attention/splash/kernel_math.h"
 #include "ringmax/base/error.h"
@@ -20,8 +21,8 @@ constexpr std::int64_t kLeastTemporaries = 6 * kMiB;
 // MaxText's default, which says nothing about this machine.
 constexpr std::int64_t kUnasked = 512;
 
-// Blocks found by static cycles of libtpu's schedules (docs/kernels.md).
-// Larger float32 ones take the compiler minutes.
+// Found by static cycles of libtpu's schedules (docs/kernels.md); blocks in
+// bfloat16 are in block_table.h. Larger float32 ones take the compiler minutes.
 struct Best {
   std::int64_t block;
   std::int64_t keys_at_once;
@@ -30,10 +31,16 @@ struct Best {
   // Of temporaries, for a pair of a tile.
   std::int64_t pair_bytes;
 };
-constexpr Best kForwardBf16 = {2048, 512, 1024, 256, 6};
 constexpr Best kForwardF32 = {1024, 512, 1024, 256, 6};
-constexpr Best kBackwardBf16 = {1024, 512, 1024, 128, 12};
 constexpr Best kBackwardF32 = {512, 256, 512, 128, 12};
+Best forward_best(const KernelRequest& r) {
+  if (r.dtype == DType::kF32) return kForwardF32;
+  return {blocks_for(r.chip, r.head_dim).forward, 512, 1024, 256, 6};
+}
+Best backward_best(const KernelRequest& r) {
+  if (r.dtype == DType::kF32) return kBackwardF32;
+  return {blocks_for(r.chip, r.head_dim).backward, 512, 1024, 128, 12};
+}
 
 // Upwards.
 std::int64_t mib(std::int64_t bytes) { return (bytes + kMiB - 1) / kMiB; }
@@ -162,15 +169,13 @@ KernelSpec fitted(
 }  // namespace
 
 KernelSpec forward_spec(const KernelRequest& r) {
-  return fitted(r, r.forward_blocks,
-                r.dtype == DType::kF32 ? kForwardF32 : kForwardBf16,
-                kForwardNames, /*split_keys=*/false, forward_kernel);
+  return fitted(r, r.forward_blocks, forward_best(r), kForwardNames,
+                /*split_keys=*/false, forward_kernel);
 }
 
 KernelSpec backward_spec(const KernelRequest& r) {
-  return fitted(r, r.backward_blocks,
-                r.dtype == DType::kF32 ? kBackwardF32 : kBackwardBf16,
-                kBackwardNames, /*split_keys=*/true, backward_kernel);
+  return fitted(r, r.backward_blocks, backward_best(r), kBackwardNames,
+                /*split_keys=*/true, backward_kernel);
 }
 
 }  // namespace ringmax::attention::splash

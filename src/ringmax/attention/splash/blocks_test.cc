@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "ringmax/attention/splash/backward_kernel.h"
+#include "ringmax/attention/splash/block_table.h"
 #include "ringmax/attention/splash/forward_kernel.h"
 #include "ringmax/base/error.h"
+#include "ringmax/hw/target.h"
 
 namespace ringmax::attention::splash {
 namespace {
@@ -41,6 +43,29 @@ TEST(SplashBlocks, DefaultsShrinkUntilTheyFit) {
   }
   EXPECT_EQ(forward_spec(request(64)).block_q, 2048);
   EXPECT_EQ(backward_spec(request(64)).block_kv, 1024);
+}
+
+// What was measured best on a chip is what its kernels get: it fits.
+TEST(SplashBlocks, EveryGenerationHasItsOwn) {
+  for (const hw::Chip& chip : hw::known_chips()) {
+    for (const std::int64_t head_dim : {64, 80, 128, 192, 256}) {
+      SCOPED_TRACE(chip.name);
+      SCOPED_TRACE(head_dim);
+      KernelRequest r = request(0);
+      r.chip = chip.name;
+      r.vmem_bytes = chip.vmem_bytes;
+      r.head_dim = r.value_dim = head_dim;
+      const BlockRow& row = blocks_for(chip.name, head_dim);
+      EXPECT_EQ(row.chip, chip.name);
+      EXPECT_GE(row.head_dim, head_dim);
+      EXPECT_EQ(forward_spec(r).block_q, row.forward);
+      EXPECT_EQ(forward_spec(r).block_kv, row.forward);
+      EXPECT_EQ(backward_spec(r).block_q, row.backward);
+      EXPECT_EQ(backward_spec(r).block_kv, row.backward);
+    }
+  }
+  EXPECT_EQ(blocks_for("v4", 512).head_dim, 256);
+  EXPECT_EQ(blocks_for("a chip to come", 128).forward, 2048);
 }
 
 TEST(SplashBlocks, WhatWasAskedForIsKeptOrRefused) {
