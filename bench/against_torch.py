@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import sys
 
+import charts
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The presets of configs/models, as torch_llama.py wants them said, and the
 # length of the sequence.
@@ -56,11 +58,13 @@ def main():
     parser.add_argument("--sizes", default=",".join(SIZES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--svg", help="the picture's file")
     a = parser.parse_args()
     site = subprocess.run([str(ROOT / "tools/oracles.sh")], check=True,
                           stdout=subprocess.PIPE, text=True).stdout.strip()
     print("| model | tokens | torch tok/s | ringmax tok/s | ratio | best |")
     print("|---|---|---|---|---|---|")
+    drawn = {}
     for size in a.sizes.split(","):
         theirs, ours = [], []
         for _ in range(a.rounds):
@@ -75,9 +79,16 @@ def main():
         millions = reply["parameters"] / 1e6
         print(f"| {size}, {millions:.1f}M | {length:,} | {them:,.0f} |"
               f" {us:,.0f} | {us / them:.2f} | {best:.2f} |", flush=True)
+        drawn[f"{size}, {millions:.1f}M\n{length:,} tokens"] = us / them
     print(f"torch {reply['torch']}, transformers {reply['transformers']};"
           f" {os.cpu_count()} CPUs; medians of {a.rounds} rounds in turn,"
           f" {a.repeats} steps each")
+    if a.svg:
+        pathlib.Path(a.svg).write_text(charts.bars(
+            "A training step beside torch + transformers, float32, one device",
+            "tokens/s of RingMax over those of torch", ["ratio"],
+            {name: [ratio] for name, ratio in drawn.items()},
+            ("as fast as torch", [1] * len(drawn))))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import sys
 
+import charts
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # heads, kv heads, head_dim, tokens
 CASES = [(4, 4, 128, 8192), (4, 4, 64, 8192), (4, 4, 128, 2048),
@@ -84,6 +86,16 @@ def ours(case, dtype, repeats, settings):
     return json.loads(done.stdout)
 
 
+def draw(rows, file):
+    """Rows: (case and dtype, sgemm, torch, ours, torch both, ours both)."""
+    pathlib.Path(file).write_text(charts.bars(
+        "Causal attention on a CPU beside torch's flash attention", "GFLOP/s",
+        ["torch forward", "RingMax forward", "torch with backward",
+         "RingMax with backward"],
+        {name: values for name, _, *values in rows},
+        ("sgemm of 2,048, float32", [sgemm for _, sgemm, *_ in rows])))
+
+
 def main():
     if sys.argv[1:2] == ["--peer"]:
         *sizes, dtype, repeats = sys.argv[2:]
@@ -95,6 +107,7 @@ def main():
     parser.add_argument("--cases", help="heads/kv_heads/head_dim/tokens,...")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--svg", help="the picture's file")
     a = parser.parse_args()
     cases = CASES
     if a.cases:
@@ -104,6 +117,7 @@ def main():
     print("| heads/kv, D, tokens, dtype | sgemm | torch fwd | ours | ratio |"
           " torch fwd+bwd | ours | ratio |")
     print("|---|---|---|---|---|---|---|---|")
+    drawn = []
     for case in cases:
         heads, kv_heads, dim, tokens = case
         work = 2 * heads * dim * tokens * (tokens + 1)
@@ -126,6 +140,11 @@ def main():
                   f" {m['us'] / m['them']:.2f} | {m['them_both']:.0f} |"
                   f" {m['us_both']:.0f} |"
                   f" {m['us_both'] / m['them_both']:.2f} |", flush=True)
+            drawn.append((f"{heads}/{kv_heads} D {dim}\n{tokens:,}\n{dtype}",
+                          m["sgemm"], m["them"], m["us"], m["them_both"],
+                          m["us_both"]))
+    if a.svg:
+        draw(drawn, a.svg)
     print(f"GFLOP/s; torch {them['torch']}, kernel {us['kernel']};"
           f" {os.cpu_count()} CPUs; medians of {a.rounds} rounds in turn,"
           f" each the median of {a.repeats} runs")

@@ -7,7 +7,7 @@ import html
 import math
 
 COLOURS = ("#3b82f6", "#f59e0b", "#10b981", "#a855f7", "#ef4444")
-WIDTH, LEFT, RIGHT, TOP, PLOT = 820, 64, 16, 64, 250
+WIDTH, LEFT, RIGHT, TOP, PLOT = 820, 64, 16, 74, 250
 
 
 def _ticks(top):
@@ -19,9 +19,7 @@ def _ticks(top):
 
 
 def _number(value):
-    if value >= 1e4:
-        return f"{value:,.0f}"
-    return f"{value:.4g}" if value < 100 else f"{value:.0f}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _text(x, y, words, anchor="middle", extra=""):

@@ -73,7 +73,7 @@ def main():
              {n: v / 1e6 for n, v in sent.items()}),
             ("compile", "Compiling forward + backward", "seconds", compiled)):
         (folder / f"bench_strategies_{file}.svg").write_text(charts.bars(
-            f"{title} ({' '.join(settings[:4])})", unit, LAYOUTS,
+            title, f"{unit}; {' '.join(settings[:4])}", LAYOUTS,
             {s: [of[s, l] for l in LAYOUTS] for s in STRATEGIES}))
 
 
