@@ -29,6 +29,7 @@
 #include "ringmax/model/cost.h"
 #include "ringmax/model/plan_attention.h"
 #include "ringmax/train/ahead_of_time.h"
+#include "ringmax/train/compile_options.h"
 
 namespace ringmax::cli {
 namespace {
@@ -81,10 +82,7 @@ class Compiler {
       if (error.code() == ErrorCode::kResourceExhausted) {
         throw out_of_memory(error.message(), result.config, machine_->target);
       }
-      const std::string& flags = result.config.runtime.compile_xla_flags;
-      if (error.message().find("No such compile option") != std::string::npos) {
-        fail_invalid("compile_xla_flags=\"{}\": {}", flags, error.message());
-      }
+      train::blame_flags(result.config, error);
       throw;
     }
     result.compile_s =

@@ -105,5 +105,17 @@ TEST(Train, OfTextOnARingLeavesAWholeRun) {
             read_file(dir.path() + "/first/model.safetensors"));
 }
 
+TEST(Train, NamesTheSettingOfAFlagThatTheCompilerDoesNotKnow) {
+  const TempDir dir;
+  const std::string runs = dir.path() + "/runs";
+  const Result result =
+      run({"train", "model_name=tiny", "steps=1", "max_target_length=32",
+           "compile_xla_flags=--no_such_flag=1", "executable_cache_dir=off",
+           "base_output_directory=" + runs});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("compile_xla_flags=\"--no_such_flag=1\""));
+  EXPECT_FALSE(path_exists(runs));
+}
+
 }  // namespace
 }  // namespace ringmax::cli

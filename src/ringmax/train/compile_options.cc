@@ -36,4 +36,12 @@ pjrt::CompileOptions compile_options(const config::Config& config,
   return options;
 }
 
+void blame_flags(const config::Config& config, const Error& error) {
+  if (error.message().find("No such compile option") == std::string::npos) {
+    return;
+  }
+  fail_invalid("compile_xla_flags=\"{}\": {}", config.runtime.compile_xla_flags,
+               error.message());
+}
+
 }  // namespace ringmax::train

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "ringmax/base/error.h"
 #include "ringmax/config/config.h"
 #include "ringmax/pjrt/compile_options.h"
 
@@ -13,6 +14,10 @@ namespace ringmax::train {
 // device assignment is left to the caller.
 pjrt::CompileOptions compile_options(const config::Config& config,
                                      std::string_view platform);
+
+// Of an error of the compiler: throws kInvalidArgument naming compile_xla_flags
+// where it does not know one of them.
+void blame_flags(const config::Config& config, const Error& error);
 
 }  // namespace ringmax::train
 

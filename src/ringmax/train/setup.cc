@@ -151,10 +151,17 @@ Session make_session(const config::Config& config) {
         "still compiling, as large steps do for minutes on few cores; whether "
         "that is very slow, as XLA will ask, needs no answer");
   });
-  auto loaded_init = cache.load_or_compile(
-      *session.client, graph::print_stablehlo(*init), options);
-  auto loaded_step = cache.load_or_compile(
-      *session.client, graph::print_stablehlo(*step), options);
+  const auto compiled = [&](const graph::Graph& graph) {
+    try {
+      return cache.load_or_compile(*session.client,
+                                   graph::print_stablehlo(graph), options);
+    } catch (const Error& error) {
+      blame_flags(config, error);
+      throw;
+    }
+  };
+  auto loaded_init = compiled(*init);
+  auto loaded_step = compiled(*step);
   if (config.device_count > 1 && session.client->platform_name() == "cpu") {
     check_collective_order(config, loaded_step.executable);
   }
