@@ -180,6 +180,20 @@ TEST(CompileCommandTest, AHeldLibtpuIsNoHindranceUnlessSomebodyWantsItSo) {
   EXPECT_THAT(alone.output(), HasSubstr("another process holds libtpu"));
 }
 
+TEST(CompileCommandTest, OneKernelsCyclesAreMeasuredByThemselves) {
+  Child child({"bench", "kernel", "compile_topology=v6e-4", "head_dim=128",
+               "direction=backward", "seq=1024", "block_q=256", "block_kv=256",
+               "block_kv_compute=256"});
+  ASSERT_EQ(child.wait(), 0) << child.output();
+  const nlohmann::json result = nlohmann::json::parse(child.output());
+  EXPECT_EQ(result["chip"], "v6e");
+  EXPECT_EQ(result["block_q"], 256);
+  EXPECT_GT(result["useful_full"], 0.05);
+  EXPECT_LT(result["useful_full"], 0.6);  // half of the unit's width
+  EXPECT_GT(result["useful_causal"], 0.05);
+  EXPECT_LT(result["useful_causal"], result["useful_full"]);
+}
+
 TEST(CompileCommandTest, FindsTheLongestSequence) {
   const TempDir dir;
   const std::string json_path = dir.path() + "/report.json";
