@@ -98,13 +98,15 @@ def bars(title, unit, series, groups, marks=None):
 
 
 def lines(title, unit, series, xs, below):
-    """A line a series over doubling `xs`: {name: [values]}; `below` names x."""
+    """A line a series over `xs`, to scale: {name: [values]}; `below` names x."""
     ticks = _ticks(max(v for row in series.values() for v in row))
     body = list(_grid(ticks))
-    step = (WIDTH - LEFT - RIGHT - 40) / (len(xs) - 1)
-    place = [LEFT + 20 + step * i for i in range(len(xs))]
+    place = [LEFT + (WIDTH - LEFT - RIGHT - 30) * x / max(xs) for x in xs]
+    last = 0
     for x, name in zip(place, xs):
-        body.append(_text(x, TOP + PLOT + 18, f"{name:,}"))
+        if x - last > 50:
+            body.append(_text(x, TOP + PLOT + 18, f"{name:,}"))
+            last = x
     body.append(_text((place[0] + place[-1]) / 2, TOP + PLOT + 36, below))
     for i, (name, row) in enumerate(series.items()):
         at = [(x, TOP + PLOT * (1 - v / ticks[-1])) for x, v in zip(place, row)]
