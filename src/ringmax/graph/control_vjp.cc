@@ -23,12 +23,16 @@ bool named(const RematPolicy& policy, const std::string& name) {
 }
 
 // Whether the value itself is kept under the policy.
-bool keeps(const Graph& graph, const RematPolicy& policy, Value v) {
+bool keeps(const Graph& graph, const ScanAttr& scan, Value v) {
   const Node& node = graph.node(v);
+  const RematPolicy& policy = scan.remat;
   switch (policy.kind) {
     case RematPolicy::Kind::kSaveNothing:
       return false;
     case RematPolicy::Kind::kSaveAll:
+      // Constraining may be gathering, which a loop would do again rather than
+      // stack what it gathered. Without a loop nothing is stacked.
+      if (scan.unroll && node.op == Op::kShardingConstraint) return true;
       return !op_info(node.op).cheap;
     case RematPolicy::Kind::kSaveNames:
       if (node.op == Op::kCheckpointName) {
@@ -209,7 +213,7 @@ class ScanBackward {
     if (node.op != Op::kParameter) {
       const auto it = saved_.find(canonical(graph_, v));
       if (it != saved_.end()) return it->second;
-      return keeps(graph_, attr_.remat, v) ? saved_slice(v) : Value{};
+      return keeps(graph_, attr_, v) ? saved_slice(v) : Value{};
     }
     const auto& parameters = graph_.block(body_).parameters;
     const auto at = static_cast<std::size_t>(

@@ -72,10 +72,25 @@ mesh::PartitionSpec of_one_layer(mesh::PartitionSpec spec) {
 // A layer's weight as it is used: in the activation dtype, whole along embed.
 // It is converted where it is kept, so that half the bytes are gathered, and
 // its gradient goes back there.
-Value used(Value weight, const ParameterInfo& info, DType dtype) {
+Value used(Value weight, const ParameterInfo& info, const ModelContext& c) {
   const mesh::PartitionSpec kept = of_one_layer(info.spec);
-  return graph::constrain(graph::constrain(graph::convert(weight, dtype), kept),
-                          of_one_layer(info.gathered), kept);
+  const mesh::PartitionSpec gathered = of_one_layer(info.gathered);
+  const Value shard =
+      graph::constrain(graph::convert(weight, c.options.dtype), kept);
+  if (c.target.platform != "cpu" || kept == gathered || shard.rank() != 2) {
+    return graph::constrain(shard, gathered, kept);
+  }
+  // XLA's CPU gathers along the first dimension only, and would turn the whole
+  // weight around before and after; turning the shard is less.
+  const auto turned = [](mesh::PartitionSpec spec) {
+    spec.dims.resize(2);
+    std::swap(spec.dims[0], spec.dims[1]);
+    return spec;
+  };
+  const Value shard_EF =
+      graph::constrain(graph::transpose(shard, {1, 0}), turned(kept));
+  return graph::transpose(
+      graph::constrain(shard_EF, turned(gathered), turned(kept)), {1, 0});
 }
 
 struct Attended {
@@ -124,7 +139,7 @@ struct MlpWeights {
 Value mlp_part(const ModelContext& c, Value x, const MlpWeights& w) {
   const graph::Precision precision = precision_of(c.options);
   const auto weight = [&](Value kept, std::string_view name) {
-    return used(kept, c.infos[parameter_index(c.infos, name)], c.options.dtype);
+    return used(kept, c.infos[parameter_index(c.infos, name)], c);
   };
   const auto hidden = [&](Value kept, std::string_view name,
                           std::string_view remat_name) {
@@ -276,7 +291,7 @@ DecoderOutput decoder(const ModelContext& c, const Values& weights,
         const Values w0 = graph::optimization_barrier(slices);
         Values w;
         for (std::size_t i = 0; i < 5; ++i) {
-          w.push_back(used(w0[i], infos[stacked[i]], c.options.dtype));
+          w.push_back(used(w0[i], infos[stacked[i]], c));
         }
         const Value x = residual_stream(carry[0]);
         // Sinks enter the softmax, which is float32: not rounded.
