@@ -194,22 +194,5 @@ TEST(CompileCommandTest, OneKernelsCyclesAreMeasuredByThemselves) {
   EXPECT_LT(result["useful_causal"], result["useful_full"]);
 }
 
-TEST(CompileCommandTest, FindsTheLongestSequence) {
-  const TempDir dir;
-  const std::string json_path = dir.path() + "/report.json";
-  Child child(small({"compile_topology=v5e-4", "per_device_batch_size=64",
-                     "base_num_decoder_layers=1", "find_max_length=true",
-                     "--json", json_path}));
-  ASSERT_EQ(child.wait(), 0) << child.output();
-  const nlohmann::json report = nlohmann::json::parse(read_file(json_path));
-  const auto length = report["max_target_length"].get<std::int64_t>();
-  EXPECT_GE(length, 4096);
-  EXPECT_EQ(length % 4096, 0);
-  const nlohmann::json& hbm = report["hbm_bytes"];
-  EXPECT_LE(hbm["peak"], hbm["available"]);
-  EXPECT_THAT(child.output(),
-              HasSubstr("max_target_length=" + std::to_string(length)));
-}
-
 }  // namespace
 }  // namespace ringmax::cli

@@ -6,6 +6,7 @@
 
 #include "ringmax/base/file.h"
 #include "ringmax/base/testing/temp_dir.h"
+#include "ringmax/cli/testing/child.h"
 #include "ringmax/cli/testing/run.h"
 
 namespace ringmax::cli {
@@ -47,6 +48,24 @@ TEST(CompileLlamaSlowTest, HidesItsRingAndFitsItsMemory) {
 
 TEST(CompileLlamaSlowTest, FitsLessWithGradientsInBfloat16) {
   EXPECT_LE(peak(report_with("bfloat16")), 18.0e9);
+}
+
+// The same search on a small model and chip.
+TEST(CompileLlamaSlowTest, FindsTheLongestSequence) {
+  const TempDir dir;
+  const std::string path = dir.path() + "/report.json";
+  Child child(
+      {"compile", "model_name=tiny", "compile_topology=v5e-4",
+       "ici_context_parallelism=4", "max_target_length=4096",
+       "per_device_batch_size=64", "dataset_type=synthetic",
+       "context_parallel_strategy=ring", "context_parallel_load_balance=false",
+       "enable_checkpointing=false", "find_max_length=true", "--json", path});
+  ASSERT_EQ(child.wait(), 0) << child.output();
+  const nlohmann::json report = nlohmann::json::parse(read_file(path));
+  const auto length = report["max_target_length"].get<std::int64_t>();
+  EXPECT_GE(length, 8192);
+  EXPECT_EQ(length % 4096, 0);
+  EXPECT_LE(peak(report), report["hbm_bytes"]["available"].get<double>());
 }
 
 }  // namespace
