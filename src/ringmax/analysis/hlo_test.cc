@@ -309,15 +309,21 @@ TEST(CollectivesTest, KindsAreCountedWithTheirBytes) {
   EXPECT_EQ(found[0].flops, 459e9);
 }
 
-TEST(StepEstimateTest, WhatIsHiddenCostsNothingWhatIsNotIsWaitedFor) {
-  const HloModule module = decode_hlo(two_sends());
-  const HloCounts counts(module);
+// Four chips like v5p's, their links rounded.
+hw::Target square_of_v5p() {
   hw::Target target;
   target.topology = kSquare;
   target.peak_bf16_flops = 459e12;
   target.hbm_bytes_per_s = 2765e9;
   target.link_bytes_per_s = 100e9;
   target.clock_hz = 1.75e9;
+  return target;
+}
+
+TEST(StepEstimateTest, WhatIsHiddenCostsNothingWhatIsNotIsWaitedFor) {
+  const HloModule module = decode_hlo(two_sends());
+  const HloCounts counts(module);
+  const hw::Target target = square_of_v5p();
   EstimateSettings settings;
   settings.kernel_utilisation = 0.5;
   const StepEstimate estimate =
@@ -388,12 +394,7 @@ TEST(StepEstimateTest, ReadsProgramsOfOthers) {
   EXPECT_EQ(found[1].flops, 459e9);
   EXPECT_TRUE(rotations(module, counts, kSquare, {}).empty());
   EXPECT_EQ(collectives(module, counts, kSquare, {}).at(0).count, 1);
-  hw::Target target;
-  target.topology = kSquare;
-  target.peak_bf16_flops = 459e12;
-  target.hbm_bytes_per_s = 2765e9;
-  target.link_bytes_per_s = 100e9;
-  target.clock_hz = 1.75e9;
+  const hw::Target target = square_of_v5p();
   EstimateSettings settings;
   settings.kernel_utilisation = 0.5;
   const StepEstimate estimate =
