@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
@@ -16,6 +15,7 @@
 #include "ringmax/base/error.h"
 #include "ringmax/base/option.h"
 #include "ringmax/base/problems.h"
+#include "ringmax/cli/bench_attention.h"
 #include "ringmax/cli/scratch_folder.h"
 #include "ringmax/config/settings.h"
 #include "ringmax/pjrt/plugin.h"
@@ -107,13 +107,6 @@ splash::KernelWork work_of(const splash::KernelSpec& spec, bool backward,
   work.flops = work.counts.pairs * (backward ? 10 : 4) *
                static_cast<double>(spec.head_dim);
   return work;
-}
-
-double processor_seconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) +
-         1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 }  // namespace
