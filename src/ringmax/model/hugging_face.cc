@@ -100,16 +100,18 @@ HostArray expect(const SafetensorsFile& file, const std::string& name,
   return tensor;
 }
 
-// Layers' tensors, one after the other, as one array of `shape`.
+// Layers' tensors, `tensor(layer)` by name, one after the other as one array of
+// `shape`; `turned` as in LayerName.
+template <typename NameOf>
 HostArray stack(const SafetensorsFile& file, const Shape& shape,
-                const LayerName& name) {
+                const NameOf& tensor, bool turned = false) {
   HostArray stacked(shape);
   Dims dims(shape.dims.begin() + 1, shape.dims.end());
-  if (name.turned) std::swap(dims[0], dims[1]);
+  if (turned) std::swap(dims[0], dims[1]);
   std::byte* to = stacked.bytes().data();
   for (std::int64_t l = 0; l < shape.dims[0]; ++l) {
-    HostArray one = expect(file, layer_tensor(l, name.theirs), dims);
-    if (name.turned) one = transposed(one);
+    HostArray one = expect(file, tensor(l), dims);
+    if (turned) one = transposed(one);
     std::memcpy(to, one.bytes().data(), one.bytes().size());
     to += one.bytes().size();
   }
@@ -298,20 +300,16 @@ std::vector<HostArray> from_hugging_face(const SafetensorsFile& file,
     } else if (info.name == "logits_dense/kernel") {
       weights.push_back(expect(file, "lm_head.weight", info.shape.dims));
     } else if (info.name == "layers/self_attention/sinks") {
-      weights.emplace_back(info.shape);
-      std::byte* to = weights.back().bytes().data();
-      for (std::int64_t l = 0; l < o.base_num_decoder_layers; ++l) {
-        const HostArray one =
-            expect(file, sinks_tensor(l), {o.base_num_query_heads});
-        std::memcpy(to, one.bytes().data(), one.bytes().size());
-        to += one.bytes().size();
-      }
+      weights.push_back(stack(file, info.shape, sinks_tensor));
     } else {
       const auto* name = std::find_if(
           std::begin(kLayerNames), std::end(kLayerNames),
           [&](const LayerName& each) { return each.ours == info.name; });
       RINGMAX_CHECK(name != std::end(kLayerNames));
-      weights.push_back(stack(file, info.shape, *name));
+      weights.push_back(stack(
+          file, info.shape,
+          [&](std::int64_t l) { return layer_tensor(l, name->theirs); },
+          name->turned));
     }
   }
   return weights;
