@@ -11,6 +11,7 @@
 
 #include "ringmax/attention/cpu/kernel.h"
 #include "ringmax/base/error.h"
+#include "ringmax/base/ordered_call.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace ringmax::attention::cpu {
@@ -265,6 +266,7 @@ template <auto kCall>
 ffi::Error guarded(const char* name, ffi::ThreadPool pool,
                    ffi::RemainingArgs args, ffi::RemainingRets rets,
                    ffi::Dictionary attributes) noexcept {
+  const OrderedCall order;
   try {
     kCall(pool, args, rets, attributes);
     return ffi::Error::Success();
