@@ -73,6 +73,14 @@ struct Target {
   int mosaic_version = 0;
 
   std::int64_t devices() const { return topology.devices(); }
+  // Whether a device stands still in a collective until the others have come to
+  // the same one, as XLA's CPU runtime has it: all devices must then meet a
+  // program's collectives in one order, which nothing enforces around a loop
+  // that holds some. A TPU's compiler puts them in order.
+  bool collectives_block() const { return platform == "cpu"; }
+  // Whether all-gathers work along the first dimension only, so that the whole
+  // result is turned around for any other (XLA's CPU compiler).
+  bool gathers_first_dimension_only() const { return platform == "cpu"; }
   // Peak of matmuls with operands of that dtype; 0 when not known.
   double peak_flops(DType dtype) const;
 };

@@ -20,10 +20,6 @@ attention::Mask attention_mask(const ModelOptions& o) {
   return Mask::causal();
 }
 
-bool ring_loop_allowed(const hw::Target& target) {
-  return target.platform != "cpu";
-}
-
 attention::AttendSettings attend_settings(const ModelOptions& o,
                                           const attention::AttentionOptions& a,
                                           const attention::ContextPlan& plan,
@@ -34,7 +30,8 @@ attention::AttendSettings attend_settings(const ModelOptions& o,
   s.layout = plan.layout;
   s.soft_cap = o.attn_logits_soft_cap;
   s.strategy = attention::strategy_of(plan.strategy);
-  s.ring_scan_unroll = ring_loop_allowed(target) ? a.ring_scan_unroll : 0;
+  // A loop whose collectives others may overtake is none for such a target.
+  s.ring_scan_unroll = target.collectives_block() ? 0 : a.ring_scan_unroll;
   s.blocks.block_q = a.sa_block_q;
   s.blocks.block_kv = a.sa_block_kv;
   s.blocks.block_kv_compute = a.sa_block_kv_compute;

@@ -14,12 +14,6 @@ namespace ringmax::model {
 // On positions in a row; documents are segments, which are data.
 attention::Mask attention_mask(const ModelOptions& options);
 
-// Whether ring steps may be a loop (setting ring_scan_unroll). On CPUs a
-// collective waits in the thread that it is met in, and XLA lets what follows a
-// loop begin before the loop is done: then devices wait for each other in
-// different collectives, for ever.
-bool ring_loop_allowed(const hw::Target& target);
-
 // `plan` says how the sequence is spread; what plan_context made.
 attention::AttendSettings attend_settings(
     const ModelOptions& options, const attention::AttentionOptions& attention,

@@ -77,7 +77,8 @@ Value used(Value weight, const ParameterInfo& info, const ModelContext& c) {
   const mesh::PartitionSpec gathered = of_one_layer(info.gathered);
   const Value shard =
       graph::constrain(graph::convert(weight, c.options.dtype), kept);
-  if (c.target.platform != "cpu" || kept == gathered || shard.rank() != 2) {
+  if (!c.target.gathers_first_dimension_only() || kept == gathered ||
+      shard.rank() != 2) {
     return graph::constrain(shard, gathered, kept);
   }
   // XLA's CPU gathers along the first dimension only, and would turn the whole

@@ -101,7 +101,7 @@ class Planner {
               ? "there is nothing to balance"
               : "context_parallel_load_balance is false"));
     }
-    if (options_.ring_scan_unroll > 0 && !ring_loop_allowed(target_) &&
+    if (options_.ring_scan_unroll > 0 && target_.collectives_block() &&
         !made.ring_axis.empty()) {
       plan.notes.push_back(fmt::format(
           "ring_scan_unroll={}: ring steps are written out on CPUs, whose "
