@@ -123,6 +123,30 @@ TEST(ExecutableCacheTest, OptionsAndProgramsHaveFilesOfTheirOwn) {
   EXPECT_NE(path, cache.path_for(cpu_client(), kDonating, {}));
 }
 
+TEST(ExecutableCacheTest, AProgramThatWasFoundHasStoodItsCheck) {
+  const TempDir dir;
+  const ExecutableCache cache(dir.path());
+  // What was kept unchecked, as by an older version, is not taken for checked.
+  cache.load_or_compile(cpu_client(), kDouble, {});
+  int checks = 0;
+  const ProgramCheck refuses = {"order", [&](const Executable&) {
+                                  ++checks;
+                                  fail_invalid("refused");
+                                }};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THROW(cache.load_or_compile(cpu_client(), kDouble, {}, refuses),
+                 Error);
+  }
+  EXPECT_EQ(checks, 2);
+  const ProgramCheck passes = {"order", [&](const Executable&) { ++checks; }};
+  for (const bool found : {false, true}) {
+    EXPECT_EQ(
+        cache.load_or_compile(cpu_client(), kDouble, {}, passes).from_cache,
+        found);
+  }
+  EXPECT_EQ(checks, 3);
+}
+
 TEST(ExecutableCacheTest, AFolderThatCannotBeMadeMeansNoCache) {
   const TempDir dir;
   std::ofstream(dir.path() + "/file") << "in the way";

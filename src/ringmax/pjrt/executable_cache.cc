@@ -123,7 +123,8 @@ ExecutableCache::ExecutableCache(std::string directory) {
 
 std::string ExecutableCache::path_for(const Client& client,
                                       const std::string& stablehlo,
-                                      const CompileOptions& options) const {
+                                      const CompileOptions& options,
+                                      std::string_view check_name) const {
   if (directory_.empty()) return "";
   Sha256 key;
   key.update(fmt::format("{}\n{}\n{}\n{}\n{}\n", RINGMAX_VERSION,
@@ -134,6 +135,7 @@ std::string ExecutableCache::path_for(const Client& client,
     key.update(fmt::format("{} {} {}\n", device.id, device.process_index,
                            device.kind));
   }
+  if (!check_name.empty()) key.update(fmt::format("{}\n", check_name));
   // Lengths keep the parts apart.
   const std::string bytes = options.serialize();
   key.update(fmt::format("{} {}\n", bytes.size(), stablehlo.size()));
@@ -146,8 +148,8 @@ std::string ExecutableCache::path_for(const Client& client,
 
 ExecutableCache::Loaded ExecutableCache::load_or_compile(
     const Client& client, const std::string& stablehlo,
-    const CompileOptions& options) const {
-  const std::string path = path_for(client, stablehlo, options);
+    const CompileOptions& options, const ProgramCheck& check) const {
+  const std::string path = path_for(client, stablehlo, options, check.name);
   if (!path.empty()) {
     try {
       const std::string body = read_body(path);
@@ -158,6 +160,7 @@ ExecutableCache::Loaded ExecutableCache::load_or_compile(
     }
   }
   Loaded result{client.compile(stablehlo, options), false};
+  if (check.run) check.run(result.executable.executable());
   if (path.empty()) return result;
   try {
     make_directories(directory_);

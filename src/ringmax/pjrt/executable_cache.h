@@ -9,11 +9,21 @@
 #ifndef RINGMAX_PJRT_EXECUTABLE_CACHE_H_
 #define RINGMAX_PJRT_EXECUTABLE_CACHE_H_
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "ringmax/pjrt/client.h"
 
 namespace ringmax::pjrt {
+
+// What a compiled program must stand before it is kept. Programs are kept by
+// the check's name too, so one that is found has stood it; the name changes when
+// the check does.
+struct ProgramCheck {
+  std::string name;
+  std::function<void(const Executable&)> run;  // throws to refuse
+};
 
 class ExecutableCache {
  public:
@@ -25,12 +35,15 @@ class ExecutableCache {
     LoadedExecutable executable;
     bool from_cache = false;
   };
+  // A program that `check` refuses is not kept; what it throws passes through.
   Loaded load_or_compile(const Client& client, const std::string& stablehlo,
-                         const CompileOptions& options) const;
+                         const CompileOptions& options,
+                         const ProgramCheck& check = {}) const;
 
   // The file that a program is kept in; "" without a folder.
   std::string path_for(const Client& client, const std::string& stablehlo,
-                       const CompileOptions& options) const;
+                       const CompileOptions& options,
+                       std::string_view check_name = "") const;
 
  private:
   std::string directory_;

@@ -55,20 +55,6 @@ HostArray scalar(double value) {
   return HostArray::from<float>({}, std::span<const float>(&narrow, 1));
 }
 
-// A CPU device waits for the others in whichever collective it meets first.
-void check_collective_order(const config::Config& config,
-                            const pjrt::LoadedExecutable& step) {
-  const std::vector<std::string> overtaking = analysis::overtaking_collectives(
-      analysis::decode_hlo(step.executable().optimized_program().code));
-  if (overtaking.empty()) return;
-  fail(ErrorCode::kFailedPrecondition,
-       "scan_layers={}: {} devices may meet this program's collectives in "
-       "different orders and would then wait for ever ({}); scan_layers={} "
-       "makes another program",
-       config.model.scan_layers, config.device_count, overtaking.front(),
-       !config.model.scan_layers);
-}
-
 }  // namespace
 
 void check_host_memory(const config::Config& config) {
@@ -94,6 +80,19 @@ void check_host_memory(const config::Config& config) {
           ? ""
           : fmt::format("; {} devices together", config.device_count),
       gigabytes(have));
+}
+
+void check_collective_order(const config::Config& config,
+                            std::string_view optimized_program) {
+  const std::vector<std::string> overtaking =
+      analysis::overtaking_collectives(analysis::decode_hlo(optimized_program));
+  if (overtaking.empty()) return;
+  fail(ErrorCode::kFailedPrecondition,
+       "scan_layers={}: {} devices may meet this program's collectives in "
+       "different orders and would then wait for ever ({}); scan_layers={} "
+       "makes another program",
+       config.model.scan_layers, config.device_count, overtaking.front(),
+       !config.model.scan_layers);
 }
 
 std::shared_ptr<const data::Dataset> make_dataset(
@@ -151,20 +150,25 @@ Session make_session(const config::Config& config) {
         "still compiling, as large steps do for minutes on few cores; whether "
         "that is very slow, as XLA will ask, needs no answer");
   });
-  const auto compiled = [&](const graph::Graph& graph) {
+  const auto compiled = [&](const graph::Graph& graph,
+                            const pjrt::ProgramCheck& check = {}) {
     try {
-      return cache.load_or_compile(*session.client,
-                                   graph::print_stablehlo(graph), options);
+      return cache.load_or_compile(
+          *session.client, graph::print_stablehlo(graph), options, check);
     } catch (const Error& error) {
       blame_flags(config, error);
       throw;
     }
   };
   auto loaded_init = compiled(*init);
-  auto loaded_step = compiled(*step);
-  if (config.device_count > 1 && session.client->platform_name() == "cpu") {
-    check_collective_order(config, loaded_step.executable);
+  pjrt::ProgramCheck one_order;
+  if (config.device_count > 1 && settings.target.collectives_block()) {
+    one_order = {"collective order 1", [&](const pjrt::Executable& program) {
+                   check_collective_order(config,
+                                          program.optimized_program().code);
+                 }};
   }
+  auto loaded_step = compiled(*step, one_order);
   session.from_cache = loaded_init.from_cache && loaded_step.from_cache;
   session.init = std::make_unique<Program>(
       *init, std::move(loaded_init.executable), session.placement);

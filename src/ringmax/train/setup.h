@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "ringmax/config/config.h"
 #include "ringmax/data/dataset.h"
@@ -16,6 +17,12 @@ namespace ringmax::train {
 // Throws kResourceExhausted, before anything is loaded, when the host cannot
 // hold the step of its CPU devices: what it needs, what there is, what to do.
 void check_host_memory(const config::Config& config);
+
+// Throws kFailedPrecondition when devices may meet the collectives of a step in
+// different orders, where a device waits in whichever it meets first
+// (hw::Target::collectives_block). `optimized_program` is an HloModuleProto.
+void check_collective_order(const config::Config& config,
+                            std::string_view optimized_program);
 
 std::shared_ptr<const data::Dataset> make_dataset(const config::Config& config);
 

@@ -116,6 +116,31 @@ class ModuleBuilder {
   bool open_ = false;
 };
 
+// A loop around `in_loop`, and after it an all-reduce of what the loop made, or
+// of what was there before.
+inline std::string loop_then_sum(const std::string& in_loop, bool sum_of_loop) {
+  constexpr std::int64_t kBody = 1;
+  constexpr std::int64_t kCondition = 2;
+  constexpr std::int64_t kMain = 3;
+  const ProtoWriter scalar = shape(kF32, {});
+  ModuleBuilder m;
+  m.begin(kBody, "body");
+  const std::int64_t state = m.add("parameter", scalar);
+  m.end(m.add(in_loop, scalar, {state}));
+  m.begin(kCondition, "condition");
+  m.add("parameter", scalar);
+  m.end(m.add("constant", shape(kPred, {})));
+  m.begin(kMain, "main");
+  const std::int64_t x = m.add("parameter", scalar);
+  const std::int64_t first = m.add("all-gather", scalar, {x});
+  const std::int64_t loop = m.add("while", scalar, {first}, [](ProtoWriter& i) {
+    i.packed(38, std::vector<std::int64_t>{kBody, kCondition});
+  });
+  const std::int64_t y = m.add("negate", scalar, {sum_of_loop ? loop : x});
+  m.end(m.add("all-reduce", scalar, {y}));
+  return m.finish();
+}
+
 }  // namespace ringmax::analysis::testing
 
 #endif  // RINGMAX_ANALYSIS_TESTING_HLO_BUILDER_H_
