@@ -6,11 +6,10 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
-#include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 
 #include "ringmax/base/error.h"
-#include "ringmax/base/problems.h"
 #include "ringmax/mesh/mesh.h"
 #include "ringmax/model/parameters.h"
 
@@ -100,6 +99,25 @@ HostArray expect(const SafetensorsFile& file, const std::string& name,
   return tensor;
 }
 
+// Throws for a tensor that the model has no place for: it would be computed
+// without it. Of tied heads a file may hold a copy.
+void refuse_strangers(const SafetensorsFile& file, const ModelOptions& o) {
+  std::set<std::string> known = {"model.embed_tokens.weight",
+                                 "model.norm.weight", "lm_head.weight"};
+  for (std::int64_t l = 0; l < o.base_num_decoder_layers; ++l) {
+    for (const LayerName& name : kLayerNames) {
+      known.insert(layer_tensor(l, name.theirs));
+    }
+    if (o.attention_sink) known.insert(sinks_tensor(l));
+  }
+  for (const auto& [name, shape] : file.shapes()) {
+    if (!known.contains(name)) {
+      fail_invalid("{}: by its config.json it has no tensor '{}'", file.path(),
+                   name);
+    }
+  }
+}
+
 // Layers' tensors, `tensor(layer)` by name, one after the other as one array of
 // `shape`; `turned` as in LayerName.
 template <typename NameOf>
@@ -116,79 +134,6 @@ HostArray stack(const SafetensorsFile& file, const Shape& shape,
     to += one.bytes().size();
   }
   return stacked;
-}
-
-// A value of a config.json; `fallback` where the key is not there.
-template <typename T>
-T value_of(const nlohmann::json& config, const char* key, T fallback) {
-  return config.contains(key) && !config.at(key).is_null()
-             ? config.at(key).get<T>()
-             : fallback;
-}
-
-void read_rope_scaling(const nlohmann::json& config, const std::string& path,
-                       ModelOptions& o) {
-  if (!config.contains("rope_scaling") || config.at("rope_scaling").is_null()) {
-    return;
-  }
-  const nlohmann::json& scaling = config.at("rope_scaling");
-  const auto type = scaling.at("rope_type").get<std::string>();
-  if (type != "llama3") {
-    fail_invalid("{}: rope_type \"{}\" is not there; valid is \"llama3\"", path,
-                 type);
-  }
-  o.rope_type = RopeType::kLlama31;
-  o.rope_llama3_factor = scaling.at("factor").get<double>();
-  o.rope_llama3_low_freq_factor = scaling.at("low_freq_factor").get<double>();
-  o.rope_llama3_high_freq_factor = scaling.at("high_freq_factor").get<double>();
-  o.rope_llama3_original_length =
-      scaling.at("original_max_position_embeddings").get<std::int64_t>();
-}
-
-ModelOptions read_options(const nlohmann::json& config,
-                          const std::string& path) {
-  const auto type = config.at("model_type").get<std::string>();
-  if (type != "llama" && type != "mistral" && type != "ringmax") {
-    fail_invalid(
-        "{}: model_type \"{}\" is not there; valid are llama, mistral and "
-        "ringmax",
-        path, type);
-  }
-  ModelOptions o;
-  o.model_name = type;
-  o.dtype = DType::kF32;
-  o.base_emb_dim = config.at("hidden_size").get<std::int64_t>();
-  o.base_mlp_dim = config.at("intermediate_size").get<std::int64_t>();
-  o.base_num_decoder_layers =
-      config.at("num_hidden_layers").get<std::int64_t>();
-  o.base_num_query_heads = config.at("num_attention_heads").get<std::int64_t>();
-  o.base_num_kv_heads =
-      value_of(config, "num_key_value_heads", o.base_num_query_heads);
-  o.vocab_size = config.at("vocab_size").get<std::int64_t>();
-  o.normalization_layer_epsilon = config.at("rms_norm_eps").get<double>();
-  o.rope_max_timescale = value_of(config, "rope_theta", 10000.0);
-  o.logits_via_embedding = value_of(config, "tie_word_embeddings", false);
-  o.normalize_embedding_logits = false;
-  for (const std::int64_t size :
-       {o.base_emb_dim, o.base_mlp_dim, o.base_num_decoder_layers,
-        o.base_num_query_heads, o.base_num_kv_heads, o.vocab_size}) {
-    if (size < 1)
-      fail_invalid("{}: a size of {}; valid is 1 or more", path, size);
-  }
-  o.head_dim =
-      value_of(config, "head_dim", o.base_emb_dim / o.base_num_query_heads);
-  o.sliding_window_size = value_of<std::int64_t>(config, "sliding_window", 0);
-  o.chunk_attn_window_size =
-      value_of<std::int64_t>(config, "attention_chunk_size", 0);
-  if (o.sliding_window_size > 0) {
-    o.attention_type = AttentionType::kLocalSliding;
-  } else if (o.chunk_attn_window_size > 0) {
-    o.attention_type = AttentionType::kChunk;
-  }
-  o.attention_sink = value_of(config, "attention_sink", false);
-  o.attn_logits_soft_cap = value_of(config, "attn_logit_softcapping", 0.0);
-  read_rope_scaling(config, path, o);
-  return o;
 }
 
 }  // namespace
@@ -228,68 +173,9 @@ std::vector<std::pair<std::string, HostArray>> to_hugging_face(
   return all;
 }
 
-std::string hugging_face_config(const ModelOptions& o) {
-  nlohmann::json config = {
-      {"architectures", {"LlamaForCausalLM"}},
-      {"model_type", "llama"},
-      {"hidden_act", "silu"},
-      {"hidden_size", o.base_emb_dim},
-      {"intermediate_size", o.base_mlp_dim},
-      {"num_hidden_layers", o.base_num_decoder_layers},
-      {"num_attention_heads", o.base_num_query_heads},
-      {"num_key_value_heads", o.base_num_kv_heads},
-      {"head_dim", o.head_dim},
-      {"vocab_size", o.vocab_size},
-      {"rms_norm_eps", o.normalization_layer_epsilon},
-      {"rope_theta", o.rope_max_timescale},
-      {"tie_word_embeddings",
-       o.logits_via_embedding && !o.normalize_embedding_logits},
-      {"attention_bias", false},
-      {"mlp_bias", false},
-      {"torch_dtype", std::string(dtype_name(o.weight_dtype))}};
-  if (o.attention_type == AttentionType::kLocalSliding) {
-    // The same weights and computation, and a window.
-    config["architectures"] = {"MistralForCausalLM"};
-    config["model_type"] = "mistral";
-    config["sliding_window"] = o.sliding_window_size;
-  }
-  if (o.attention_type == AttentionType::kChunk || o.attention_sink ||
-      o.attn_logits_soft_cap > 0) {
-    // No model over there computes this. A name that it does not know keeps it
-    // from loading the weights and leaving half of the model out.
-    config["architectures"] = {"RingMaxForCausalLM"};
-    config["model_type"] = "ringmax";
-    config["attention_chunk_size"] = o.chunk_attn_window_size;
-    config["attention_sink"] = o.attention_sink;
-    config["attn_logit_softcapping"] = o.attn_logits_soft_cap;
-  }
-  if (o.rope_scaling()) {
-    config["rope_scaling"] = {
-        {"rope_type", "llama3"},
-        {"factor", o.rope_llama3_factor},
-        {"low_freq_factor", o.rope_llama3_low_freq_factor},
-        {"high_freq_factor", o.rope_llama3_high_freq_factor},
-        {"original_max_position_embeddings", o.rope_llama3_original_length}};
-  }
-  return config.dump(2) + "\n";
-}
-
-ModelOptions options_of_hugging_face(const std::string& text,
-                                     const std::string& path) {
-  ModelOptions options;
-  try {
-    options = read_options(nlohmann::json::parse(text), path);
-  } catch (const nlohmann::json::exception& error) {
-    fail_invalid("{}: not the config.json of a model: {}", path, error.what());
-  }
-  Problems problems;
-  validate(options, problems);
-  problems.throw_if_any();
-  return options;
-}
-
 std::vector<HostArray> from_hugging_face(const SafetensorsFile& file,
                                          const ModelOptions& o) {
+  refuse_strangers(file, o);
   std::vector<HostArray> weights;
   for (const ParameterInfo& info : parameters(o, mesh::Mesh())) {
     if (info.name == "token_embedder/embedding") {

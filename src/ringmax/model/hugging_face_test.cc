@@ -18,6 +18,8 @@
 namespace ringmax::model {
 namespace {
 
+using ::testing::HasSubstr;
+
 // Every dim another one.
 ModelOptions unlike_dims() {
   ModelOptions o = small_options();
@@ -220,16 +222,32 @@ TEST(HuggingFace, FilesOfAnotherModelAreRefused) {
   const auto options = [&](const std::string& text) {
     return refusal([&] { options_of_hugging_face(text, "a/config.json"); });
   };
-  EXPECT_THAT(options("{"), ::testing::StartsWith("a/config.json: not the"));
+  EXPECT_EQ(options("{"),
+            "a/config.json: not the config.json of a model: it is no JSON");
+  EXPECT_THAT(options("[1]"), HasSubstr("it is no JSON object"));
   EXPECT_THAT(options(R"({"model_type": "llama"})"),
-              ::testing::HasSubstr("hidden_size"));
+              HasSubstr("a/config.json: hidden_size is missing"));
   EXPECT_THAT(options(R"({"model_type": "gpt2"})"),
-              ::testing::HasSubstr("valid are llama, mistral and ringmax"));
-  auto config = nlohmann::json::parse(hugging_face_config(unlike_dims()));
-  config["num_attention_heads"] = 0;
-  EXPECT_THAT(options(config.dump()), ::testing::HasSubstr("a size of 0"));
-  config["num_attention_heads"] = "four";
-  EXPECT_THAT(options(config.dump()), ::testing::HasSubstr("type must be"));
+              HasSubstr("valid are llama, mistral and ringmax"));
+  const auto with = [&](const char* key, const nlohmann::json& value) {
+    auto config = nlohmann::json::parse(hugging_face_config(unlike_dims()));
+    config[key] = value;
+    return options(config.dump());
+  };
+  EXPECT_EQ(with("head_dim", nullptr), "");  // 16 over 4 heads
+  EXPECT_THAT(with("head_dim", 0), HasSubstr("head_dim=0: "));
+  EXPECT_THAT(with("num_attention_heads", "four"),
+              HasSubstr("num_attention_heads=\"four\": "));
+  EXPECT_THAT(with("hidden_size", 16.5), HasSubstr("hidden_size=16.5: "));
+  EXPECT_THAT(with("rms_norm_eps", -1), HasSubstr("rms_norm_eps=-1: "));
+  EXPECT_THAT(with("rope_theta", 0), HasSubstr("rope_theta=0: "));
+  EXPECT_THAT(with("num_key_value_heads", 3), HasSubstr("it must divide"));
+  EXPECT_THAT(with("rope_scaling", 5), HasSubstr("rope_scaling=5: "));
+  EXPECT_THAT(with("rope_scaling", {{"rope_type", "llama3"}}),
+              HasSubstr("low_freq_factor is missing"));
+  // Computed without these, another model would answer.
+  EXPECT_THAT(with("attention_bias", true), HasSubstr("valid is false"));
+  EXPECT_THAT(with("hidden_act", "gelu"), HasSubstr("valid is \"silu\""));
 
   const TempDir dir;
   const std::string path = dir.path() + "/model.safetensors";
@@ -246,9 +264,11 @@ TEST(HuggingFace, FilesOfAnotherModelAreRefused) {
   };
   EXPECT_EQ(weights([](ModelOptions&) {}), "");
   EXPECT_THAT(weights([](ModelOptions& o) { o.base_num_decoder_layers = 4; }),
-              ::testing::HasSubstr("no tensor 'model.layers.3."));
+              HasSubstr("no tensor 'model.layers.3."));
+  EXPECT_THAT(weights([](ModelOptions& o) { o.base_num_decoder_layers = 2; }),
+              HasSubstr("it has no tensor 'model.layers.2."));
   EXPECT_THAT(weights([](ModelOptions& o) { o.vocab_size = 8; }),
-              ::testing::HasSubstr("'model.embed_tokens.weight' is "));
+              HasSubstr("'model.embed_tokens.weight' is "));
 }
 
 }  // namespace
