@@ -280,6 +280,12 @@ std::string heads_refusal(const CostCase& c, std::int64_t group) {
 }
 
 std::string refusal_of(Strategy strategy, const CostCase& c) {
+  if (c.bidirectional && c.devices > 1) {
+    const std::string why = bidirectional_refusal(
+        strategy, Layout(c.layout, c.keys, c.devices).padded_tokens(),
+        strategy == Strategy::kUsp ? c.devices / c.ulysses : c.devices);
+    if (!why.empty()) return why;
+  }
   if (strategy == Strategy::kSingle) {
     if (c.devices == 1) return "";
     return fmt::format("{} devices share the sequence", c.devices);
@@ -349,6 +355,18 @@ double neighbour_links(const hw::Target& target, const mesh::Mesh& mesh,
   const mesh::RingHops hops =
       mesh::ring_hops(target.topology, mesh, order, axis);
   return std::max(1.0, static_cast<double>(hops.max));
+}
+
+std::string bidirectional_refusal(Strategy strategy, std::int64_t key_slots,
+                                  std::int64_t ring_size) {
+  if (strategy != Strategy::kRing && strategy != Strategy::kUsp) {
+    return "bidirectional=true asks for a ring, and here nothing goes round";
+  }
+  if (ring_size <= 1 || key_slots / ring_size > 1) return "";
+  return fmt::format(
+      "bidirectional=true halves the keys of a device, and {} keys over {} "
+      "devices cannot be halved",
+      key_slots, ring_size);
 }
 
 StrategyEstimate estimate_strategy(Strategy strategy, const CostCase& asked,
@@ -435,7 +453,8 @@ StrategyChoice choose_strategy(const CostCase& c, const hw::Target& target) {
       possible.push_back(choice.estimates.back());
     }
   }
-  // Single or ring is always possible, but for Ulysses groups that do not fit.
+  // Single or ring is always possible, but for Ulysses groups that do not fit
+  // and keys that cannot be halved.
   if (possible.empty()) {
     fail_invalid("no context strategy is possible:\n{}", choice.to_string());
   }

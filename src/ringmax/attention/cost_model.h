@@ -85,6 +85,12 @@ struct StrategyChoice {
 double neighbour_links(const hw::Target& target, const mesh::Mesh& mesh,
                        std::string_view axis);
 
+// Why halves of every device's keys cannot travel both ways round (setting
+// bidirectional): nothing goes round, or they cannot be halved; "" when they
+// can. `key_slots` are all devices'.
+std::string bidirectional_refusal(Strategy strategy, std::int64_t key_slots,
+                                  std::int64_t ring_size);
+
 // `strategy` is not kAuto.
 StrategyEstimate estimate_strategy(Strategy strategy, const CostCase& c,
                                    const hw::Target& target);

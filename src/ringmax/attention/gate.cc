@@ -231,10 +231,6 @@ std::optional<std::string> refusal(Strategy strategy, const AttendShapes& s,
                                    const AttendPlan& plan,
                                    const mesh::Mesh& mesh) {
   const Axes& axes = plan.sequence_axes;
-  const bool rings = strategy == Strategy::kRing || strategy == Strategy::kUsp;
-  if (settings.bidirectional && !rings) {
-    return "bidirectional=true asks for a ring, and here nothing goes round";
-  }
   const auto heads_divide = [&](std::int64_t size) {
     const std::int64_t heads = s.q.dims[2] / product(plan.head_axes, mesh);
     return heads % size == 0
@@ -283,12 +279,10 @@ std::optional<std::string> refusal(Strategy strategy, const AttendShapes& s,
     case Strategy::kAllGather:
       break;
   }
-  if (!why && settings.bidirectional && ring_size > 1 &&
-      s.k.dims[1] / ring_size < 2) {
-    why = fmt::format(
-        "bidirectional=true halves the keys of a device, and {} keys over {} "
-        "devices cannot be halved",
-        s.k.dims[1], ring_size);
+  if (!why && settings.bidirectional) {
+    const std::string both =
+        bidirectional_refusal(strategy, s.k.dims[1], ring_size);
+    if (!both.empty()) why = both;
   }
   return why;
 }

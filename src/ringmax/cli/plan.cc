@@ -113,6 +113,21 @@ void measure_mask_info(Plan& plan) {
   }
 }
 
+// A ring of one device is one that sends nothing, and usp with groups of one,
+// or one group, has an axis too many: what is left of it.
+Strategy without_empty_axes(Strategy strategy, const CostCase& c) {
+  if (c.devices == 1) return Strategy::kSingle;
+  if (strategy != Strategy::kUsp) return strategy;
+  if (c.ulysses == 1) return Strategy::kRing;
+  return c.ulysses == c.devices ? Strategy::kUlysses : strategy;
+}
+
+void refuse_if(Strategy strategy, const std::string& why) {
+  if (why.empty()) return;
+  fail_invalid("strategy={}: {}", name_of(attention::kStrategies, strategy),
+               why);
+}
+
 double max_over_mean(const std::vector<std::int64_t>& pairs) {
   double total = 0;
   for (const std::int64_t n : pairs) total += static_cast<double>(n);
@@ -145,15 +160,20 @@ Plan make_plan(const PlanSettings& settings) {
     if (c.blocks.q == 0) c.blocks.q = chosen.q;
     if (c.blocks.kv == 0) c.blocks.kv = chosen.kv;
   }
-  plan.costs = attention::choose_strategy(c, settings.target);
   Strategy& strategy = plan.settings.strategy;
-  if (strategy == Strategy::kAuto) strategy = plan.costs.strategy;
-  // A ring of one device is one that sends nothing.
-  if (c.devices == 1) strategy = Strategy::kSingle;
-  if (!plan.estimate().refusal.empty()) {
-    fail_invalid("strategy={}: {}", name_of(attention::kStrategies, strategy),
-                 plan.estimate().refusal);
+  const std::int64_t ring =
+      strategy == Strategy::kUsp ? c.devices / c.ulysses : c.devices;
+  if (c.bidirectional && strategy != Strategy::kAuto) {
+    refuse_if(strategy,
+              attention::bidirectional_refusal(
+                  strategy, Layout(c.layout, c.keys, c.devices).padded_tokens(),
+                  ring));
   }
+  if (c.devices == 1 || ring == 1) c.bidirectional = false;
+  plan.costs = attention::choose_strategy(c, settings.target);
+  strategy = strategy == Strategy::kAuto ? plan.costs.strategy
+                                         : without_empty_axes(strategy, c);
+  refuse_if(strategy, plan.estimate().refusal);
   const std::int64_t group = strategy == Strategy::kUsp       ? c.ulysses
                              : strategy == Strategy::kUlysses ? c.devices
                                                               : 1;
@@ -262,11 +282,14 @@ std::string plan_text(const Plan& plan) {
           analysis::short_count(static_cast<double>(step.total_pairs())));
     }
   }
-  text += fmt::format("one attention op, forward and backward, on {}:\n{}",
-                      plan.settings.target.topology_name.empty()
-                          ? plan.settings.target.chip
-                          : plan.settings.target.topology_name,
-                      plan.costs.to_string());
+  text += fmt::format(
+      "one attention op, forward and backward, {} query heads "
+      "and {} kv heads of {}, on {} (*: the cheapest):\n{}",
+      c.query_heads, c.kv_heads, c.head_dim,
+      plan.settings.target.topology_name.empty()
+          ? plan.settings.target.chip
+          : plan.settings.target.topology_name,
+      plan.costs.to_string());
   return text;
 }
 

@@ -116,6 +116,11 @@ TEST_F(PlanCommandTest, KnowsEveryStrategy) {
   EXPECT_EQ(usp["pairs_per_device"].size(), 8U);
   EXPECT_EQ(usp["steps"].size(), 4U);
   EXPECT_EQ(usp["estimates"].size(), 5U);
+  // With an axis of size 1 it is what is left, as in `ringmax attention`.
+  EXPECT_EQ(json(words + "strategy=usp")["strategy"], "ring");
+  EXPECT_EQ(json(words +
+                 "strategy=usp ulysses_size=8 bidirectional=true")["strategy"],
+            "ulysses");
   EXPECT_THAT(
       (std::vector<std::string>{"ring", "all_gather", "ulysses"}),
       ::testing::Contains(
@@ -152,8 +157,9 @@ TEST_F(PlanCommandTest, DrawsPictures) {
         "mask=full seq=1 context_parallel=1", "mask=full seq=7 kv_seq=3000"}) {
     ASSERT_EQ(plan(words).code, 0) << words;
     EXPECT_THAT(read_file(path("plan.svg")),
-                AllOf(HasSubstr("<svg xmlns"), Not(HasSubstr("nan")),
-                      Not(HasSubstr("inf")), Not(HasSubstr("width=\"-"))))
+                AllOf(HasSubstr("<svg xmlns"), Not(HasSubstr("var(")),
+                      Not(HasSubstr("nan")), Not(HasSubstr("inf")),
+                      Not(HasSubstr("width=\"-"))))
         << words;
   }
 }
@@ -171,8 +177,11 @@ TEST_F(PlanCommandTest, RefusesWhatCannotBe) {
       {"mask=causal||full", "mask"},
       {"layout=spiral", "spiral"},
       {"strategy=carousel", "carousel"},
-      {"context_parallel=4 strategy=usp", "Ulysses"},
+      {"context_parallel=4 ulysses_size=2 strategy=ring", "by usp only"},
       {"context_parallel=8 ulysses_size=3", "3"},
+      {"context_parallel=2 ulysses_size=3 strategy=usp bidirectional=true "
+       "block_q=8 block_kv=8",
+       "3"},
       {"context_parallel=8 heads=12 kv_heads=12 strategy=ulysses", "12"},
       {"heads=4 kv_heads=3", "kv heads"},
       {"block_q=0", "block_q"},
@@ -184,6 +193,16 @@ TEST_F(PlanCommandTest, RefusesWhatCannotBe) {
        "100352 is the next"},
       {"block_q=1 block_kv=1 seq=1000000", "block_q=1"},
       {"bidirectional=perhaps", "bidirectional"},
+      // As `ringmax attention` has it.
+      {"seq=8 context_parallel=8 bidirectional=true",
+       "strategy=ring: bidirectional=true halves the keys of a device, and 8 "
+       "keys over 8 devices cannot"},
+      {"seq=8 context_parallel=8 ulysses_size=2 heads=2 kv_heads=2 "
+       "strategy=usp kv_seq=4 bidirectional=true",
+       "4 tokens cannot be spread over 8"},
+      {"seq=64 context_parallel=8 strategy=all_gather bidirectional=true",
+       "asks for a ring"},
+      {"seq=64 strategy=single bidirectional=true", "asks for a ring"},
       {"no_such_setting=1", "no_such_setting"},
       {"max_target_length=-5", "max_target_length"},
   };
