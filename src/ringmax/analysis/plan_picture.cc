@@ -26,21 +26,24 @@ constexpr double kSquare = 520;      // side of a mask panel
 constexpr std::int64_t kCells = 64;  // cells of a side, about
 constexpr std::int64_t kMostRows = 64;
 
+// Plain colours: programs that draw SVG outside of a browser know no var().
 constexpr std::string_view kStyle =
-    "svg.plan{--bg:#f6f7f9;--card:#fff;--ink:#1b2430;--soft:#5d6b7c;"
-    "--line:#d5dbe3;font-family:system-ui,'Liberation Sans',sans-serif}"
-    "@media(prefers-color-scheme:dark){svg.plan{--bg:#12161c;--card:#1a2029;"
-    "--ink:#e6eaf0;--soft:#93a1b3;--line:#39434f}}"
-    ".plan .bg{fill:var(--bg)}.plan .card{fill:var(--card);"
-    "stroke:var(--line)}.plan text{fill:var(--ink);font-size:13px}"
+    ".plan{font-family:system-ui,'Liberation Sans',sans-serif}"
+    ".plan .bg{fill:#f6f7f9}.plan .card{fill:#fff;stroke:#d5dbe3}"
+    ".plan text{fill:#1b2430;font-size:13px}"
     ".plan .h1{font-size:24px;font-weight:600}"
     ".plan .h2{font-size:15px;font-weight:600}"
     ".plan .cell{shape-rendering:crispEdges}"
     ".plan .big{font-size:19px;font-weight:600}"
-    ".plan .soft{fill:var(--soft)}.plan .small{font-size:11px}"
-    ".plan .grid{stroke:var(--line);stroke-width:1}"
-    ".plan .mean{stroke:var(--ink);stroke-dasharray:4 3}"
-    ".plan .end{text-anchor:end}.plan .mid{text-anchor:middle}";
+    ".plan .soft{fill:#5d6b7c}.plan .small{font-size:11px}"
+    ".plan .grid{stroke:#d5dbe3;stroke-width:1}"
+    ".plan .idle{fill:#d5dbe3}"
+    ".plan .mean{stroke:#1b2430;stroke-dasharray:4 3}"
+    ".plan .end{text-anchor:end}.plan .mid{text-anchor:middle}"
+    "@media(prefers-color-scheme:dark){.plan .bg{fill:#12161c}"
+    ".plan .card{fill:#1a2029;stroke:#39434f}.plan text{fill:#e6eaf0}"
+    ".plan .soft{fill:#93a1b3}.plan .grid{stroke:#39434f}"
+    ".plan .idle{fill:#39434f}.plan .mean{stroke:#e6eaf0}}";
 
 // Joins text as the picture grows.
 class Svg {
@@ -86,7 +89,7 @@ std::string color_of(std::int64_t device, std::int64_t devices) {
   }
   const double hue =
       360.0 * static_cast<double>(device) / static_cast<double>(devices);
-  return fmt::format("hsl({:.0f} 62% {}%)", hue, device % 2 == 0 ? 45 : 56);
+  return fmt::format("hsl({:.0f},62%,{}%)", hue, device % 2 == 0 ? 45 : 56);
 }
 
 double part(std::int64_t i, std::int64_t n) {
@@ -278,8 +281,9 @@ double steps_panel(Svg& svg, const PlanPicture& p, double x, double y,
         svg.text(at + column / 2, y + 34, "soft small mid",
                  p.ring ? hop_label(step) : "");
       }
-      svg.rect(at + 1, top + 1, column - 2,
-               row * static_cast<double>(shown) - 2, "var(--line)", 0.35);
+      svg.add(
+          R"(<rect x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}" class="cell idle" fill-opacity="0.35"/>)",
+          at + 1, top + 1, column - 2, row * static_cast<double>(shown) - 2);
       for (std::int64_t d = 0; d < shown; ++d) {
         const std::int64_t device = d * devices / shown;
         const double share =
