@@ -37,7 +37,8 @@ std::optional<std::string> Arguments::option(const std::string& name) const {
 
 Arguments read_arguments(std::string_view command, std::string_view summary,
                          std::string_view settings,
-                         const std::vector<ArgumentSpec>& specs, Args args) {
+                         const std::vector<ArgumentSpec>& specs, Args args,
+                         std::string_view more) {
   CLI::App app{std::string(summary), fmt::format("ringmax {}", command)};
   app.set_help_flag("--help,-h", "print this and exit");
   Arguments result;
@@ -79,7 +80,7 @@ Arguments read_arguments(std::string_view command, std::string_view summary,
   try {
     app.parse(for_parser);
   } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
+    std::fputs((app.help() + std::string(more)).c_str(), stdout);
     result.helped = true;
     return result;
   } catch (const CLI::ExtrasError&) {
@@ -107,6 +108,23 @@ Arguments read_arguments(std::string_view command, std::string_view summary,
     return app.count(option.first) == 0;
   });
   return result;
+}
+
+std::string describe_settings(const OptionSet& set) {
+  std::string text = "Settings:\n";
+  for (const Option& option : set.options()) {
+    const std::string value = option.get().to_string();
+    // Where the default is more than a value the help says it.
+    const bool none = value.empty() || value == "\"\"" ||
+                      option.help.find("default") != std::string::npos;
+    text += fmt::format(
+        "  {:<26}  {}{}\n",
+        fmt::format("{}={}", option.name, none ? "" : value), option.help,
+        option.kind == OptionKind::kText || option.kind == OptionKind::kPath
+            ? ""
+            : fmt::format("; {}", option.valid));
+  }
+  return text;
 }
 
 }  // namespace ringmax::cli

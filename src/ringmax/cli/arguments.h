@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ringmax/base/option.h"
 #include "ringmax/cli/commands.h"
 
 namespace ringmax::cli {
@@ -36,11 +37,21 @@ struct Arguments {
 
 // Reads the words after `ringmax COMMAND`. `settings` describes the words that
 // are not flags ("[FILE.yml ...] key=value ..."); when it is empty there may
-// be none. Throws kInvalidArgument for a flag that is not in `specs`, one
-// without its value, and the like.
+// be none. `more` is printed below the help. Throws kInvalidArgument for a flag
+// that is not in `specs`, one without its value, and the like.
 Arguments read_arguments(std::string_view command, std::string_view summary,
                          std::string_view settings,
-                         const std::vector<ArgumentSpec>& specs, Args args);
+                         const std::vector<ArgumentSpec>& specs, Args args,
+                         std::string_view more = "");
+
+// Where the settings of `train` stand: too many for a command's help.
+inline constexpr std::string_view kTrainSettingsHelp =
+    "Settings: `ringmax config` prints all of them, `ringmax config "
+    "--reference`\nwhat each is and what is valid (docs/config.md).\n";
+
+// The settings of a set for a command's help, a line each: name, default, what
+// it is and what is valid.
+std::string describe_settings(const OptionSet& set);
 
 }  // namespace ringmax::cli
 

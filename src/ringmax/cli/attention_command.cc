@@ -64,7 +64,7 @@ int run_attention(Args args) {
       {{"--in", "tensors to read", "FILE.safetensors", true},
        {"--out", "tensors to write", "FILE.safetensors", true},
        {"--dump", "write program.mlir there", "DIR"}},
-      args);
+      args, describe_case_settings());
   if (arguments.helped) return 0;
   const std::string in = *arguments.option("--in");
   const std::string out = *arguments.option("--out");
@@ -76,9 +76,7 @@ int run_attention(Args args) {
   }
   // Learn of a wrong path before the work, not after it.
   check_output_path("--out", out, {in});
-  if (dump && path_exists(*dump) && !is_directory(*dump)) {
-    fail_invalid("--dump {} is a file; name a directory", *dump);
-  }
+  if (dump) check_output_folder("--dump", *dump);
   const SafetensorsFile file(in);
   settings.mask = attention::parse_mask(
       read.mask,

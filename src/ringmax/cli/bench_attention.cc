@@ -97,6 +97,12 @@ double processor_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
+std::string describe_attention_bench() {
+  Sizes sizes;
+  return describe_case_settings(
+      [&](OptionSet& set) { declare_sizes(set, sizes); });
+}
+
 nlohmann::json bench_attention(const std::vector<std::string>& words) {
   Sizes sizes;
   CaseWords read = read_case_settings(

@@ -16,6 +16,9 @@ std::int64_t peak_rss_bytes();
 // What all threads of this process have used so far.
 double processor_seconds();
 
+// Its settings, for a command's help.
+std::string describe_attention_bench();
+
 // The settings of `ringmax attention`, and batch, seq, heads, kv_heads,
 // head_dim and repeats. Throws kInvalidArgument with all that is wrong.
 nlohmann::json bench_attention(const std::vector<std::string>& words);

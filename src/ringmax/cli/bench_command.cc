@@ -7,17 +7,21 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ringmax/base/error.h"
 #include "ringmax/base/file.h"
+#include "ringmax/base/option.h"
 #include "ringmax/cli/arguments.h"
 #include "ringmax/cli/bench_attention.h"
 #include "ringmax/cli/bench_kernel.h"
 #include "ringmax/cli/commands.h"
+#include "ringmax/cli/output_path.h"
 #include "ringmax/config/config.h"
+#include "ringmax/config/settings.h"
 #include "ringmax/graph/print.h"
 #include "ringmax/hw/host.h"
 #include "ringmax/train/devices.h"
@@ -36,21 +40,11 @@ double seconds_since(Clock::time_point start) {
 // Takes `repeats=N` out of the settings, which know no such key.
 std::int64_t take_repeats(std::vector<std::string>& settings) {
   std::int64_t repeats = 5;
-  std::erase_if(settings, [&](const std::string& word) {
-    constexpr std::string_view kKey = "repeats=";
-    if (word.rfind(kKey, 0) != 0) return false;
-    const std::string value = word.substr(kKey.size());
-    std::size_t used = 0;
-    try {
-      repeats = std::stoll(value, &used);
-    } catch (const std::exception&) {
-      used = 0;
-    }
-    if (used == 0 || used != value.size() || repeats < 1) {
-      fail_invalid("repeats={}: valid are whole numbers from 1", value);
-    }
-    return true;
-  });
+  OptionSet set;
+  set.integer("repeats", &repeats, "runs that count", {.min = 1});
+  config::SplitWords words = config::split_words(set, settings);
+  config::read_settings(set, words.own);
+  settings = std::move(words.others);
   return repeats;
 }
 
@@ -111,8 +105,13 @@ int run_bench(Args args) {
       "training step, `bench text` the building of its program, `bench kernel` "
       "the static cycles of a TPU kernel.",
       "attention|step|text|kernel [FILE.yml ...] key=value ... repeats=N",
-      {{"--json", "write the result to this file as well", "FILE"}}, args);
+      {{"--json", "write the result to this file as well", "FILE"}}, args,
+      "`bench step` and `bench text` take the settings of `train`, `bench "
+      "attention` these:\n" +
+          describe_attention_bench());
   if (arguments.helped) return 0;
+  const std::optional<std::string> json = arguments.option("--json");
+  if (json) check_output_path("--json", *json);
   std::vector<std::string> settings = arguments.settings;
   const std::string what = settings.empty() ? "" : settings.front();
   if (what != "attention" && what != "step" && what != "text" &&
@@ -135,7 +134,7 @@ int run_bench(Args args) {
                             : bench_text(config, repeats);
   }
   const std::string text = result.dump(2) + "\n";
-  if (const auto file = arguments.option("--json")) atomic_write(*file, text);
+  if (json) atomic_write(*json, text);
   std::fputs(text.c_str(), stdout);
   return 0;
 }

@@ -41,13 +41,18 @@ TEST(Bench, RefusesWhatItCannotMeasure) {
     const Result result = run({"bench", "text", "model_name=tiny",
                                std::string("repeats=") + repeats});
     EXPECT_EQ(result.code, 2) << repeats;
-    EXPECT_THAT(result.err, HasSubstr("valid are whole numbers from 1"));
+    EXPECT_THAT(result.err, HasSubstr("valid is a whole number >= 1"));
   }
   const Result result =
       run({"bench", "attention", "seq=0", "kernel=reference", "maks=full"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("maks"));
   EXPECT_THAT(result.err, HasSubstr("seq=0"));
+  // A place that cannot be written is told before the work.
+  const Result nowhere = run({"bench", "text", "--json", "/no/such/x.json"});
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_EQ(nowhere.out, "");
+  EXPECT_THAT(nowhere.err, HasSubstr("--json"));
   EXPECT_THAT(run({"bench", "attention", "kernel=reference"}).err,
               HasSubstr("not to be timed"));
 }

@@ -23,6 +23,10 @@ struct CaseWords {
 CaseWords read_case_settings(const std::vector<std::string>& words,
                              const std::function<void(OptionSet&)>& more = {});
 
+// The same settings for a command's help.
+std::string describe_case_settings(
+    const std::function<void(OptionSet&)>& more = {});
+
 }  // namespace ringmax::cli
 
 #endif  // RINGMAX_CLI_CASE_SETTINGS_H_

@@ -1,7 +1,7 @@
 // `ringmax compile`: the training step for a TPU slice that is not here, and
 // what the compiler made of it.
 #include <fmt/format.h>
-#include <unistd.h>
+
 
 #include <chrono>
 #include <cstdio>
@@ -23,6 +23,7 @@
 #include "ringmax/cli/compile_switches.h"
 #include "ringmax/cli/measured_kernels.h"
 #include "ringmax/cli/memory_probe.h"
+#include "ringmax/cli/output_path.h"
 #include "ringmax/cli/progress.h"
 #include "ringmax/cli/scratch_folder.h"
 #include "ringmax/config/config.h"
@@ -67,6 +68,7 @@ class Compiler {
     Compiled result{std::move(config), {}, {}, 0};
     result.text = train::step_text(result.config, *machine_);
     if (dump_) {
+      make_directories(*dump_);
       atomic_write(join_path(*dump_, "program.mlir"), result.text.stablehlo);
       atomic_write(join_path(*dump_, "options.pb"),
                    result.text.options.serialize());
@@ -242,26 +244,6 @@ void dump_result(const std::string& directory, const std::string& optimized,
 }
 
 // What is written at the end is checked at the start: compiling takes long.
-void check_outputs(const std::optional<std::string>& json,
-                   const std::optional<std::string>& dump) {
-  if (json) {
-    const std::string folder = parent_directory(*json);
-    if (!is_directory(folder) || ::access(folder.c_str(), W_OK) != 0) {
-      fail_invalid("--json {}: {} is no folder that can be written", *json,
-                   folder);
-    }
-  }
-  if (!dump) return;
-  try {
-    make_directories(*dump);
-  } catch (const Error& error) {
-    fail_invalid("--dump {}: {}", *dump, error.message());
-  }
-  if (::access(dump->c_str(), W_OK) != 0) {
-    fail_invalid("--dump {}: the folder cannot be written", *dump);
-  }
-}
-
 }  // namespace
 
 int run_compile(Args args) {
@@ -269,10 +251,8 @@ int run_compile(Args args) {
       "compile",
       "Compiles the training step for a TPU slice that is not here, and says "
       "what it needs and how it would run: memory, collectives, ring sends and "
-      "what hides them, kernels, an estimate of the step's time. "
-      "find_max_length=true searches the longest sequence that fits, "
-      "kernel_cycles=true adds the static cycles of kernels, "
-      "kernel_utilization= and hidden_sends= say what the estimate assumes.",
+      "what hides them, kernels, an estimate of the step's time. Takes the "
+      "settings of `train` and its own.",
       "[FILE.yml ...] compile_topology=v5p-16 key=value ...",
       {{"--json", "write the report to this file as well", "FILE"},
        {"--dump", "write the program, before and after, into this folder",
@@ -281,14 +261,16 @@ int run_compile(Args args) {
         "compile nothing and report on this optimized program, an "
         "HloModuleProto such as --dump's optimized.hlo.pb",
         "FILE"}},
-      args);
+      args, describe_switches());
   if (arguments.helped) return 0;
   std::vector<std::string> settings = arguments.settings;
   const CompileSwitches switches = take_switches(settings);
   const bool find_max_length = switches.find_max_length;
   const bool kernel_cycles = switches.kernel_cycles;
   const std::optional<std::string> dump = arguments.option("--dump");
-  check_outputs(arguments.option("--json"), dump);
+  const std::optional<std::string> json_file = arguments.option("--json");
+  if (json_file) check_output_path("--json", *json_file);
+  if (dump) check_output_folder("--dump", *dump);
   const ScratchFolder llo("kernel_cycles=true", kernel_cycles);
   Compiler compiler(std::move(settings), dump, llo.path());
   config::Config config = compiler.load();
@@ -303,8 +285,8 @@ int run_compile(Args args) {
     }
     const analysis::CompileReport report =
         report_of_file(*file, config, compiler.machine(), switches);
-    if (const auto json = arguments.option("--json")) {
-      atomic_write(*json, analysis::to_json(report).dump(2) + "\n");
+    if (json_file) {
+      atomic_write(*json_file, analysis::to_json(report).dump(2) + "\n");
     }
     std::fputs(analysis::to_text(report).c_str(), stdout);
     return 0;
@@ -326,9 +308,7 @@ int run_compile(Args args) {
                         compiled.config.data.max_target_length);
     text += lengths_table(tried);
   }
-  if (const auto file = arguments.option("--json")) {
-    atomic_write(*file, json.dump(2) + "\n");
-  }
+  if (json_file) atomic_write(*json_file, json.dump(2) + "\n");
   std::fputs(text.c_str(), stdout);
   return 0;
 }

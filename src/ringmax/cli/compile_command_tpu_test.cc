@@ -131,6 +131,7 @@ TEST(CompileCommandTest, RefusesBeforeCompiling) {
       {{"compile_topology=v5p-7"}, "there is no such slice"},
       {{"ici_context_parallelism=8", "ici_fsdp_parallelism=1"},
        "there are 4 tpu devices"},
+      {{"compile_topology=v5e:3x3"}, "compile_topology=v5e:3x3: the TPU"},
       {{"compile_topology_num_slices=2"}, "several slices"},
       {{"max_target_length=65536", "dtype=float32", "sa_block_q=16384",
         "sa_block_kv=16384"},
@@ -139,9 +140,11 @@ TEST(CompileCommandTest, RefusesBeforeCompiling) {
        "a backward splash kernel"},
       {{"--read", "/no/such/program.pb"}, "/no/such/program.pb"},
       {{"--read", "/etc/hostname"}, "HLO"},
-      {{"find_max_length=maybe"}, "valid are true and false"},
+      {{"find_max_length=maybe"}, "valid is true or false"},
       {{"kernel_utilization=75"}, "a share of the peak"},
       {{"--json", "/no/such/folder/report.json"}, "/no/such/folder"},
+      {{"--json", "/tmp"}, "must name a file"},
+      {{"--dump", "/etc/hostname/dump"}, "/etc/hostname is no folder"},
       {{"compile_xla_flags=--xla_tpu_no_such_flag=1"}, "xla_tpu_no_such_flag"},
   };
   for (const auto& [more, message] : cases) {

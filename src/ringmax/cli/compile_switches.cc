@@ -1,41 +1,20 @@
 #include "ringmax/cli/compile_switches.h"
 
 #include <charconv>
-#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "ringmax/base/error.h"
+#include "ringmax/base/option.h"
+#include "ringmax/cli/arguments.h"
+#include "ringmax/config/settings.h"
 
 namespace ringmax::cli {
 namespace {
 
-std::optional<std::string> take(std::vector<std::string>& settings,
-                                std::string_view name) {
-  std::optional<std::string> value;
-  std::erase_if(settings, [&](const std::string& word) {
-    if (!word.starts_with(name) || word.substr(name.size(), 1) != "=") {
-      return false;
-    }
-    value = word.substr(name.size() + 1);
-    return true;
-  });
-  return value;
-}
-
-bool take_flag(std::vector<std::string>& settings, std::string_view name,
-               bool otherwise) {
-  const auto value = take(settings, name);
-  if (!value) return otherwise;
-  if (*value == "true" || *value == "True") return true;
-  if (*value == "false" || *value == "False") return false;
-  fail_invalid("{}={}: valid are true and false", name, *value);
-}
-
-void take_utilization(std::vector<std::string>& settings,
+void read_utilization(const std::string& value,
                       analysis::EstimateSettings& estimate) {
-  const auto value = take(settings, "kernel_utilization");
-  if (!value) return;
-  std::string_view rest = *value;
+  std::string_view rest = value;
   while (true) {
     const std::string_view part = rest.substr(0, rest.find(','));
     const std::size_t colon = part.find(':');
@@ -50,7 +29,7 @@ void take_utilization(std::vector<std::string>& settings,
           "kernel_utilization={}: valid is a share of the peak, above 0 and at "
           "most 1, for all kernels, or such by name, as in "
           "splash_forward:0.9,splash_backward:0.8",
-          *value);
+          value);
     }
     if (colon == std::string_view::npos) {
       estimate.kernel_utilisation = share;
@@ -63,14 +42,39 @@ void take_utilization(std::vector<std::string>& settings,
   }
 }
 
+void declare(OptionSet& set, CompileSwitches& switches,
+             std::string& utilization) {
+  set.flag("find_max_length", &switches.find_max_length,
+           "search the longest sequence that fits");
+  set.flag("kernel_cycles", &switches.kernel_cycles,
+           "look at the static cycles of kernels");
+  set.text("kernel_utilization", &utilization,
+           "share of the peak that kernels reach, or NAME:SHARE,...");
+  set.flag("hidden_sends", &switches.estimate.hidden_sends,
+           "ring sends travel behind kernels");
+}
+
 }  // namespace
+
+std::string describe_switches() {
+  CompileSwitches defaults;
+  std::string utilization;
+  OptionSet set;
+  declare(set, defaults, utilization);
+  return describe_settings(set);
+}
 
 CompileSwitches take_switches(std::vector<std::string>& settings) {
   CompileSwitches switches;
-  switches.find_max_length = take_flag(settings, "find_max_length", false);
-  switches.kernel_cycles = take_flag(settings, "kernel_cycles", false);
-  take_utilization(settings, switches.estimate);
-  switches.estimate.hidden_sends = take_flag(settings, "hidden_sends", true);
+  std::string utilization;
+  OptionSet set;
+  declare(set, switches, utilization);
+  config::SplitWords words = config::split_words(set, settings);
+  const config::Applied given = config::read_settings(set, words.own);
+  settings = std::move(words.others);
+  if (given.sources.contains("kernel_utilization")) {
+    read_utilization(utilization, switches.estimate);
+  }
   if (switches.find_max_length && switches.kernel_cycles) {
     fail_invalid(
         "kernel_cycles=true: it looks at one program, and find_max_length=true "

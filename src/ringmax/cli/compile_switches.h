@@ -22,6 +22,9 @@ struct CompileSwitches {
 // together.
 CompileSwitches take_switches(std::vector<std::string>& settings);
 
+// What they are, for the command's help.
+std::string describe_switches();
+
 }  // namespace ringmax::cli
 
 #endif  // RINGMAX_CLI_COMPILE_SWITCHES_H_

@@ -31,7 +31,8 @@ TEST(CompileSwitchesTest, AreTakenOutOfTheSettings) {
 
 TEST(CompileSwitchesTest, RefusesWhatIsNoValue) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"find_max_length=maybe"}, "valid are true and false"},
+      {{"find_max_length=maybe"},
+       "find_max_length=maybe: valid is true or false"},
       {{"hidden_sends="}, "hidden_sends="},
       {{"kernel_utilization="}, "a share of the peak"},
       {{"kernel_utilization=0"}, "a share of the peak"},

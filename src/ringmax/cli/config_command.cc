@@ -19,7 +19,7 @@ int run_config(Args args) {
        {"--defaults", "print configs/base.yml: every setting, its default", ""},
        {"--reference", "print docs/config.md: every setting, what is valid",
         ""}},
-      args);
+      args, kTrainSettingsHelp);
   if (arguments.helped) return 0;
   const bool built_in =
       arguments.has("--defaults") || arguments.has("--reference");

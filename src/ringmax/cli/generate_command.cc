@@ -31,8 +31,7 @@ struct GenerateSettings {
   train::SampleSettings sample;
 };
 
-GenerateSettings read_generate_settings(const std::vector<std::string>& words) {
-  GenerateSettings s;
+OptionSet options_of(GenerateSettings& s) {
   OptionSet set;
   set.path("run", &s.run, "directory that `ringmax train` left");
   set.text("prompt", &s.sample.prompt, "text to continue");
@@ -48,6 +47,12 @@ GenerateSettings read_generate_settings(const std::vector<std::string>& words) {
   set.path("pjrt_plugin", &s.pjrt_plugin, "a CPU plugin other than our own");
   set.path("executable_cache_dir", &s.executable_cache_dir,
            "where compiled programs are kept; off: nowhere");
+  return set;
+}
+
+GenerateSettings read_generate_settings(const std::vector<std::string>& words) {
+  GenerateSettings s;
+  const OptionSet set = options_of(s);
   const auto given = config::read_settings(set, words).sources;
   Problems problems;
   for (const char* name : {"run", "prompt"}) {
@@ -75,12 +80,12 @@ void check_memory(const model::ModelOptions& options, const std::string& run) {
 }  // namespace
 
 int run_generate(Args args) {
+  GenerateSettings defaults;
   const Arguments arguments = read_arguments(
       "generate",
-      "Continues a text with the parameters that a run left, on the CPU. "
-      "Settings beside run= and prompt=: max_new_tokens=160 temperature=0.7 "
-      "seed=0 window=256.",
-      "run=DIR prompt=TEXT key=value ...", {}, args);
+      "Continues a text with the parameters that a run left, on the CPU.",
+      "run=DIR prompt=TEXT key=value ...", {}, args,
+      describe_settings(options_of(defaults)));
   if (arguments.helped) return 0;
   const GenerateSettings s = read_generate_settings(arguments.settings);
   const std::string described = join_path(s.run, "config.json");

@@ -33,4 +33,19 @@ void check_output_path(std::string_view option, const std::string& path,
   }
 }
 
+void check_output_folder(std::string_view option, const std::string& path) {
+  if (path.empty()) fail_invalid("{} must name a folder", option);
+  // What is there of it already.
+  std::string there = path;
+  while (!path_exists(there) && parent_directory(there) != there) {
+    there = parent_directory(there);
+  }
+  if (!is_directory(there)) {
+    fail_invalid("{} {}: {} is no folder", option, path, there);
+  }
+  if (::access(there.c_str(), W_OK) != 0) {
+    fail_invalid("{} {}: folder {} cannot be written", option, path, there);
+  }
+}
+
 }  // namespace ringmax::cli

@@ -16,6 +16,10 @@ namespace ringmax::cli {
 void check_output_path(std::string_view option, const std::string& path,
                        const std::vector<std::string>& taken = {});
 
+// The same of a folder that files go into, which need not be there yet: makes
+// nothing.
+void check_output_folder(std::string_view option, const std::string& path);
+
 }  // namespace ringmax::cli
 
 #endif  // RINGMAX_CLI_OUTPUT_PATH_H_

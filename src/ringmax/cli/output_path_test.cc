@@ -51,6 +51,25 @@ TEST_F(OutputPathTest, RefusesWhatIsNoFile) {
   EXPECT_THAT(refusal(path("pipe")), HasSubstr("no regular file"));
 }
 
+TEST_F(OutputPathTest, FoldersNeedNotBeThereYet) {
+  const auto folder = [](const std::string& name) -> std::string {
+    try {
+      check_output_folder("--dump", name);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_EQ(folder(directory_.path()), "");
+  EXPECT_EQ(folder(path("a/b")), "");
+  EXPECT_EQ(folder("not_there_yet"), "");
+  EXPECT_FALSE(path_exists(path("a")));
+  atomic_write(path("file"), "x");
+  EXPECT_THAT(folder(path("file")), HasSubstr("is no folder"));
+  EXPECT_THAT(folder(path("file/below")), HasSubstr("is no folder"));
+  EXPECT_THAT(folder(""), HasSubstr("must name a folder"));
+}
+
 TEST_F(OutputPathTest, RefusesTheOtherFilesOfTheCommand) {
   atomic_write(path("in.st"), "in");
   EXPECT_THAT(refusal(path("in.st"), {path("in.st")}), HasSubstr("is also"));

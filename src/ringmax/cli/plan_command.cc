@@ -76,19 +76,6 @@ OptionSet options_of(Words& w) {
   return set;
 }
 
-// Splits words into those for `set` and the model's.
-std::pair<std::vector<std::string>, std::vector<std::string>> split(
-    const OptionSet& set, const std::vector<std::string>& words) {
-  std::pair<std::vector<std::string>, std::vector<std::string>> result;
-  for (const std::string& word : words) {
-    const std::size_t equal = word.find('=');
-    const bool own = equal != std::string::npos &&
-                     set.find(word.substr(0, equal)) != nullptr;
-    (own ? result.first : result.second).push_back(word);
-  }
-  return result;
-}
-
 LayoutKind layout_of(const attention::AttentionOptions& options) {
   if (!options.context_parallel_load_balance) return LayoutKind::kContiguous;
   return options.context_parallel_reorder_strategy ==
@@ -100,7 +87,7 @@ LayoutKind layout_of(const attention::AttentionOptions& options) {
 PlanSettings read_plan_settings(const std::vector<std::string>& words) {
   Words own;
   const OptionSet set = options_of(own);
-  const auto [mine, others] = split(set, words);
+  const auto [mine, others] = config::split_words(set, words);
   const config::Applied applied = config::read_settings(set, mine);
   const config::Config config = config::load(others);
   const auto given = [&](const char* name) {
@@ -202,17 +189,16 @@ analysis::PlanPicture picture_of(const Plan& plan) {
 }  // namespace
 
 int run_plan(Args args) {
+  Words defaults;
   const Arguments arguments = read_arguments(
       "plan",
       "Shows what a context strategy does: mask, layout, ring steps, work per "
-      "device. Takes the settings of `train`, and of `attention` in their "
-      "place: mask, layout, strategy, context_parallel, ulysses_size, "
-      "bidirectional, seq, kv_seq, batch, heads, kv_heads, value_dim, block_q, "
-      "block_kv, and topology to estimate for.",
+      "device. Takes the settings of `train`, and in their place its own; what "
+      "is left out is as the settings of `train` have it.",
       "[FILE.yml ...] key=value ...",
       {{"--out", "picture to write", "FILE.svg|FILE.html", true},
        {"--json", "write the figures there", "FILE"}},
-      args);
+      args, describe_settings(options_of(defaults)));
   if (arguments.helped) return 0;
   const std::string out = *arguments.option("--out");
   const std::optional<std::string> json = arguments.option("--json");

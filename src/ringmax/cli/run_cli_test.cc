@@ -109,6 +109,24 @@ TEST(Cli, OutputThatCannotBeWrittenIsAnError) {
   EXPECT_THAT(read_file(err), StartsWith("Model\n"));
 }
 
+TEST(Cli, HelpSaysWhatCanBeSet) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> words = {
+      {"attention", {"mask=full  ", "bidirectional=false  ", "kernel=auto  "}},
+      {"bench", {"mask=full  ", "repeats=5  ", "kv_heads=0  "}},
+      {"plan", {"kv_seq=", "topology="}},
+      {"generate", {"run=  ", "max_new_tokens=160  ", "temperature=0.7  "}},
+      {"compile", {"find_max_length=false  ", "hidden_sends=true  "}},
+      {"train", {"ringmax config"}},
+      {"config", {"--reference"}}};
+  for (const auto& [command, settings] : words) {
+    const Result result = run({command, "--help"});
+    EXPECT_EQ(result.code, 0);
+    for (const std::string& each : settings) {
+      EXPECT_THAT(result.out, HasSubstr(each)) << command;
+    }
+  }
+}
+
 TEST(Cli, TrainRefusesADirectoryOfSomethingElse) {
   const TempDir dir;
   dir.write("photos/one.jpg", "x");

@@ -64,11 +64,11 @@ analysis::RunSummary summary_of(const config::Config& config,
 }  // namespace
 
 int run_train(Args args) {
-  const Arguments arguments =
-      read_arguments("train",
-                     "Trains. Writes metrics, parameters and a report under "
-                     "BASE_OUTPUT_DIRECTORY/RUN_NAME.",
-                     "[FILE.yml ...] key=value ...", {}, args);
+  const Arguments arguments = read_arguments(
+      "train",
+      "Trains. Writes metrics, parameters and a report under "
+      "BASE_OUTPUT_DIRECTORY/RUN_NAME.",
+      "[FILE.yml ...] key=value ...", {}, args, kTrainSettingsHelp);
   if (arguments.helped) return 0;
   const config::Config config =
       config::load(arguments.settings, train::find_devices);

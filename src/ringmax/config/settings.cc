@@ -70,6 +70,18 @@ std::vector<Assignment> read_assignments(const std::string& path,
   return assignments;
 }
 
+SplitWords split_words(const OptionSet& set,
+                       std::span<const std::string> args) {
+  SplitWords words;
+  for (const std::string& word : args) {
+    const std::size_t equal = word.find('=');
+    const bool own = equal != std::string::npos &&
+                     set.find(word.substr(0, equal)) != nullptr;
+    (own ? words.own : words.others).push_back(word);
+  }
+  return words;
+}
+
 Applied apply(const OptionSet& set, std::span<const Assignment> assignments,
               Problems& problems) {
   Applied applied;

@@ -59,6 +59,13 @@ struct Applied {
   std::vector<Assignment> unknown;
 };
 
+// Splits a command's words into those that assign to an option of `set`, by
+// name or alias, and all others.
+struct SplitWords {
+  std::vector<std::string> own, others;
+};
+SplitWords split_words(const OptionSet& set, std::span<const std::string> args);
+
 // Gives every option the last value assigned to it, by name or alias. Values
 // that do not fit, and one file that sets an option under two names, become
 // problems; only values that win are judged.

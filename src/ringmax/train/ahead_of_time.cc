@@ -15,13 +15,30 @@
 
 namespace ringmax::train {
 
+namespace {
+
+// Dims that no slice has are the plugin's to refuse.
+pjrt::Topology slice_of(const pjrt::Plugin& compiler,
+                        const std::string& compile_topology,
+                        const std::string& name) {
+  try {
+    return pjrt::Topology::create(compiler, name);
+  } catch (const Error& error) {
+    if (error.message().find("INVALID_ARGUMENT") == std::string::npos) throw;
+    fail_invalid("compile_topology={}: the TPU compiler has no such slice: {}",
+                 compile_topology, error.message());
+  }
+}
+
+}  // namespace
+
 Machine tpu_machine(const pjrt::RuntimeOptions& runtime,
                     const std::string& llo_directory) {
   const std::string& compile_topology = runtime.compile_topology;
   hw::Target target = hw::tpu_target(compile_topology);
-  pjrt::Topology topology = pjrt::Topology::create(
-      pjrt::load_tpu_compiler(runtime.pjrt_plugin, llo_directory),
-      target.topology_name);
+  pjrt::Topology topology =
+      slice_of(pjrt::load_tpu_compiler(runtime.pjrt_plugin, llo_directory),
+               compile_topology, target.topology_name);
   const auto devices = static_cast<std::int64_t>(topology.devices().size());
   if (devices != target.devices()) {
     fail_invalid(
