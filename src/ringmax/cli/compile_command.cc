@@ -2,7 +2,6 @@
 // what the compiler made of it.
 #include <fmt/format.h>
 
-
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>

@@ -18,8 +18,8 @@
 namespace ringmax::pjrt {
 
 // What a compiled program must stand before it is kept. Programs are kept by
-// the check's name too, so one that is found has stood it; the name changes when
-// the check does.
+// the check's name too, so one that is found has stood it; the name changes
+// when the check does.
 struct ProgramCheck {
   std::string name;
   std::function<void(const Executable&)> run;  // throws to refuse
