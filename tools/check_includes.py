@@ -33,7 +33,7 @@ OPTION_HEADER = re.compile(r"^(\w+/options|data/tokenizer)\.h$")
 # The native CPU kernels are built with the FFI header, base and mask info.
 PLUGIN_HEADERS = re.compile(r"^(pjrt_c_api\.h|xla/)")
 PLUGIN_HEADER_ROOMS = {"pjrt"}
-PLUGIN_HEADER_FOLDERS = ("attention/cpu/",)
+PLUGIN_HEADER_FOLDERS = ("attention/cpu/", "model/cpu/")
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "ringmax/mesh/axis_rules.h"
 #include "ringmax/model/attention.h"
 #include "ringmax/model/layers.h"
+#include "ringmax/model/shared_weights.h"
 
 namespace ringmax::model {
 namespace {
@@ -99,34 +102,44 @@ struct Attended {
   Value max_logit;  // scalar
 };
 
+// `shared`: the weights are as they are kept, to be multiplied along that axis
+// from where they lie.
 Attended attend_projected(const ModelContext& c, Value x,
                           const RotaryAngles& angles, Value segment_ids_BS,
-                          const AttentionWeights& w) {
+                          const AttentionWeights& w,
+                          const std::optional<std::string>& shared) {
   const graph::Precision precision = precision_of(c.options);
   const std::int64_t d = c.options.head_dim;
-  const auto project = [&](Value weight, std::string_view heads) {
-    const Value y = graph::einsum("bse,pe->bsp", x, weight, precision);
+  Values features;
+  if (shared) {
+    features = to_features(x, {w.query_PE, w.key_PE, w.value_PE}, *shared);
+  }
+  const auto project = [&](std::size_t which, Value weight,
+                           std::string_view heads) {
+    const Value y = shared ? features[which]
+                           : graph::einsum("bse,pe->bsp", x, weight, precision);
     return constrain_logical(
         graph::reshape(y, {y.dim(0), y.dim(1), y.dim(2) / d, d}),
         {"activation_batch", "activation_length", heads, "activation_kv"});
   };
   const Value q = graph::checkpoint_name(
-      apply_rotary(project(w.query_PE, "activation_heads"), angles),
+      apply_rotary(project(0, w.query_PE, "activation_heads"), angles),
       "query_proj");
   const Value k = graph::checkpoint_name(
-      apply_rotary(project(w.key_PE, "activation_kv_heads"), angles),
+      apply_rotary(project(1, w.key_PE, "activation_kv_heads"), angles),
       "key_proj");
   const Value v = graph::checkpoint_name(
-      project(w.value_PE, "activation_kv_heads"), "value_proj");
+      project(2, w.value_PE, "activation_kv_heads"), "value_proj");
   const attention::AttendResult attended =
       attention::attend({q, k, v, segment_ids_BS, segment_ids_BS, w.sinks_H},
                         attend_settings(c.options, c.attention, c.plan,
                                         x.graph->mesh(), c.target));
   const Value out = graph::checkpoint_name(attended.out_BSHV, "context");
-  const Value projected = graph::einsum(
-      "bsp,pe->bse",
-      graph::reshape(out, {out.dim(0), out.dim(1), out.dim(2) * out.dim(3)}),
-      w.out_PE, precision);
+  const Value flat =
+      graph::reshape(out, {out.dim(0), out.dim(1), out.dim(2) * out.dim(3)});
+  const Value projected =
+      shared ? from_features(flat, w.out_PE, *shared)
+             : graph::einsum("bsp,pe->bse", flat, w.out_PE, precision);
   return {residual_stream(projected),
           graph::reduce_max(attended.max_BSH, {0, 1, 2})};
 }
@@ -142,18 +155,25 @@ Value mlp_part(const ModelContext& c, Value x, const MlpWeights& w) {
   const auto weight = [&](Value kept, std::string_view name) {
     return used(kept, c.infos[parameter_index(c.infos, name)], c);
   };
-  const auto hidden = [&](Value kept, std::string_view name,
+  const std::optional<std::string> shared = sharing_axis(c, x.graph->mesh());
+  Values features;
+  if (shared) features = to_features(x, {w.gate_FE, w.up_FE}, *shared);
+  const auto hidden = [&](std::size_t which, Value kept, std::string_view name,
                           std::string_view remat_name) {
     const Value y =
-        graph::einsum("bse,fe->bsf", x, weight(kept, name), precision);
+        shared ? features[which]
+               : graph::einsum("bse,fe->bsf", x, weight(kept, name), precision);
     return graph::checkpoint_name(
         constrain_logical(
             y, {"activation_batch", "activation_length", "activation_mlp"}),
         remat_name);
   };
-  const Value gate = hidden(w.gate_FE, "layers/mlp/wi_0", "mlpwi_0");
-  const Value up = hidden(w.up_FE, "layers/mlp/wi_1", "mlpwi_1");
+  const Value gate = hidden(0, w.gate_FE, "layers/mlp/wi_0", "mlpwi_0");
+  const Value up = hidden(1, w.up_FE, "layers/mlp/wi_1", "mlpwi_1");
   const Value activated = gate * graph::logistic(gate) * up;
+  if (shared) {
+    return residual_stream(from_features(activated, w.down_FE, *shared));
+  }
   return residual_stream(graph::einsum(
       "bsf,fe->bse", activated, weight(w.down_FE, "layers/mlp/wo"), precision));
 }
@@ -246,7 +266,7 @@ Value attention_layer(const ModelContext& context, Value x_BSE,
                       const AttentionWeights& layer) {
   return attend_projected(context, x_BSE,
                           rotary_angles(inputs.positions_BS, context.options),
-                          inputs.segment_ids_BS, layer)
+                          inputs.segment_ids_BS, layer, std::nullopt)
       .x_BSE;
 }
 
@@ -283,6 +303,7 @@ DecoderOutput decoder(const ModelContext& c, const Values& weights,
   options.remat = remat_of(c.options);
   options.unroll = !c.options.scan_layers;
   const double epsilon = c.options.normalization_layer_epsilon;
+  const std::optional<std::string> shared = sharing_axis(c, g.mesh());
   const graph::ScanValues scanned = graph::scan(
       g, {x0}, xs, options,
       [&](Value, const Values& carry, const Values& slices) {
@@ -292,14 +313,15 @@ DecoderOutput decoder(const ModelContext& c, const Values& weights,
         const Values w0 = graph::optimization_barrier(slices);
         Values w;
         for (std::size_t i = 0; i < 5; ++i) {
-          w.push_back(used(w0[i], infos[stacked[i]], c));
+          w.push_back(shared && i > 0 ? w0[i]
+                                      : used(w0[i], infos[stacked[i]], c));
         }
         const Value x = residual_stream(carry[0]);
         // Sinks enter the softmax, which is float32: not rounded.
         const Value sinks = c.options.attention_sink ? w0[9] : Value{};
         const Attended attended = attend_projected(
             c, rms_norm(x, w0[0], epsilon), angles, inputs.segment_ids_BS,
-            {w[1], w[2], w[3], w[4], sinks});
+            {w[1], w[2], w[3], w[4], sinks}, shared);
         const Value h = x + attended.x_BSE;
         const Value out =
             h + mlp(c, rms_norm(h, w0[5], epsilon), {w0[6], w0[7], w0[8]});

@@ -24,6 +24,7 @@ class CompiledGraph {
   explicit CompiledGraph(const graph::Graph& graph,
                          Compile how = Compile::kAsUsers);
   std::vector<HostArray> run(const std::vector<HostArray>& arguments) const;
+  const train::Program& program() const { return program_; }
   const pjrt::Executable& executable() const {
     return program_.executable().executable();
   }

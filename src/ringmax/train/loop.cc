@@ -15,6 +15,7 @@
 #include "ringmax/data/prefetcher.h"
 #include "ringmax/hw/host.h"
 #include "ringmax/model/cost.h"
+#include "ringmax/model/cpu/exchange.h"
 #include "ringmax/model/hugging_face.h"
 #include "ringmax/pjrt/executable_cache.h"
 #include "ringmax/train/metrics.h"
@@ -151,6 +152,7 @@ TrainResult run_training(const config::Config& settings,
   try {
     return train(config, dataset, session, hooks);
   } catch (const Error& error) {
+    model::cpu::Exchange::instance().clear();
     if (exit_code_for(error.code()) != 2) throw;
     throw Error(ErrorCode::kIo, error.message());
   }

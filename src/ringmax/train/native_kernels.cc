@@ -6,6 +6,7 @@
 #include "ringmax/attention/cpu/ffi.h"
 #include "ringmax/base/error.h"
 #include "ringmax/base/log.h"
+#include "ringmax/model/cpu/ffi.h"
 #include "ringmax/pjrt/api.h"
 #include "ringmax/pjrt/ffi.h"
 
@@ -19,8 +20,11 @@ bool register_native_kernels(const pjrt::Plugin& plugin) {
   const auto [it, fresh] = known.emplace(plugin.api()->table(), false);
   if (!fresh) return it->second;
   try {
-    for (const auto& handler : attention::cpu::ffi_handlers()) {
-      pjrt::register_ffi_handler(plugin, handler.name, handler.handler);
+    for (const auto handlers :
+         {attention::cpu::ffi_handlers(), model::cpu::ffi_handlers()}) {
+      for (const auto& handler : handlers) {
+        pjrt::register_ffi_handler(plugin, handler.name, handler.handler);
+      }
     }
     it->second = true;
   } catch (const Error& error) {

@@ -1,97 +1,19 @@
 #include "ringmax/attention/cpu/ffi.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstring>
 #include <initializer_list>
-#include <thread>
-#include <vector>
 
+#include "ringmax/attention/cpu/ffi_call.h"
 #include "ringmax/attention/cpu/kernel.h"
 #include "ringmax/base/error.h"
-#include "ringmax/base/ordered_call.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace ringmax::attention::cpu {
 namespace {
 
 namespace ffi = xla::ffi;
-
-std::string type_text(ffi::DataType type) {
-  switch (type) {
-    case ffi::DataType::F32:
-      return "f32";
-    case ffi::DataType::BF16:
-      return "bf16";
-    case ffi::DataType::S32:
-      return "s32";
-    case ffi::DataType::PRED:
-      return "pred";
-    default:
-      return fmt::format("type {}", static_cast<int>(type));
-  }
-}
-
-std::string shape_text(ffi::DataType type, std::span<const std::int64_t> dims) {
-  return fmt::format("{}[{}]", type_text(type), fmt::join(dims, ","));
-}
-
-// Takes the buffers of a call one after another.
-class Buffers {
- public:
-  Buffers(ffi::RemainingArgs args, ffi::RemainingRets rets)
-      : args_(args), rets_(rets) {}
-
-  ffi::AnyBuffer next_argument(const char* name) {
-    const auto buffer = args_.get<ffi::AnyBuffer>(next_argument_++);
-    if (!buffer) fail_invalid("operand {} is missing", name);
-    return *buffer;
-  }
-  void* argument(const char* name, ffi::DataType type,
-                 std::initializer_list<std::int64_t> dims) {
-    return checked(name, next_argument(name), type, dims);
-  }
-  void* result(const char* name, ffi::DataType type,
-               std::initializer_list<std::int64_t> dims) {
-    auto buffer = rets_.get<ffi::AnyBuffer>(next_result_++);
-    if (!buffer) fail_invalid("result {} is missing", name);
-    return checked(name, **buffer, type, dims);
-  }
-  void done() const {
-    if (args_.size() != next_argument_ || rets_.size() != next_result_) {
-      fail_invalid("there are {} operands and {} results, not {} and {}",
-                   args_.size(), rets_.size(), next_argument_, next_result_);
-    }
-  }
-
- private:
-  static void* checked(const char* name, const ffi::AnyBuffer& buffer,
-                       ffi::DataType type,
-                       std::initializer_list<std::int64_t> dims) {
-    const auto have = buffer.dimensions();
-    if (buffer.element_type() != type ||
-        !std::equal(have.begin(), have.end(), dims.begin(), dims.end())) {
-      fail_invalid(
-          "{} is {}, not {}", name,
-          shape_text(buffer.element_type(), {have.begin(), have.end()}),
-          shape_text(type, {dims.begin(), dims.end()}));
-    }
-    return buffer.untyped_data();
-  }
-
-  ffi::RemainingArgs args_;
-  ffi::RemainingRets rets_;
-  std::size_t next_argument_ = 0, next_result_ = 0;
-};
-
-template <typename T>
-T attribute(const ffi::Dictionary& attributes, const char* name) {
-  const auto value = attributes.get<T>(name);
-  if (!value) fail_invalid("attribute {} is missing or of another type", name);
-  return *value;
-}
 
 CallAttributes read_attributes(const ffi::Dictionary& a) {
   CallAttributes c;
@@ -178,19 +100,6 @@ Problem read_problem(Buffers& buffers, const CallAttributes& a) {
   return p;
 }
 
-// Cores are shared out among the devices of a program: with as many devices as
-// cores each works by itself.
-Workers workers_of(const ffi::ThreadPool& pool, std::int64_t devices) {
-  const std::int64_t cores = std::min<std::int64_t>(
-      pool.num_threads(), std::thread::hardware_concurrency());
-  // A pool's Schedule is not const, but a copy is as good.
-  return {std::max<std::int64_t>(1, cores / devices) - 1,
-          [pool](std::function<void()> f) {
-            ffi::ThreadPool copy = pool;
-            copy.Schedule(std::move(f));
-          }};
-}
-
 std::int64_t floats_of(std::initializer_list<std::int64_t> dims) {
   std::int64_t n = 1;
   for (const std::int64_t d : dims) n *= d;
@@ -259,23 +168,6 @@ void call_backward(ffi::ThreadPool pool, ffi::RemainingArgs args,
   }
   buffers.done();
   backward(p, in, workers_of(pool, a.devices));
-}
-
-// No exception crosses the C boundary.
-template <auto kCall>
-ffi::Error guarded(const char* name, ffi::ThreadPool pool,
-                   ffi::RemainingArgs args, ffi::RemainingRets rets,
-                   ffi::Dictionary attributes) noexcept {
-  const OrderedCall order;
-  try {
-    kCall(pool, args, rets, attributes);
-    return ffi::Error::Success();
-  } catch (const Error& error) {
-    return ffi::Error::InvalidArgument(
-        fmt::format("{}: {}", name, error.message()));
-  } catch (const std::exception& error) {
-    return ffi::Error::Internal(fmt::format("{}: {}", name, error.what()));
-  }
 }
 
 ffi::Error forward_call(ffi::ThreadPool pool, ffi::RemainingArgs args,

@@ -1,0 +1,240 @@
+#include "ringmax/model/shared_weights.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ringmax/graph/control.h"
+#include "ringmax/graph/ops.h"
+#include "ringmax/graph/parallel.h"
+#include "ringmax/mesh/axis_rules.h"
+#include "ringmax/model/cpu/ffi.h"
+
+namespace ringmax::model {
+namespace {
+
+using graph::Graph;
+using graph::Value;
+using graph::Values;
+using mesh::PartitionSpec;
+
+// Local values inside a manual computation over the devices.
+struct Devices {
+  Graph& graph;
+  const std::string& axis;
+
+  std::int64_t count() const { return graph.mesh().device_count(); }
+
+  // Nothing of these calls may be left out or done once for two: every ticket
+  // has its readers.
+  Values call(const char* target, const Values& operands,
+              std::vector<Shape> results, std::string attributes) const {
+    graph::CustomCallAttr attr;
+    attr.target = target;
+    attr.backend_config = std::move(attributes);
+    attr.has_side_effect = true;
+    return graph::custom_call(graph, operands, std::move(results),
+                              std::move(attr));
+  }
+
+  Value share_weights(const Values& weights, bool turned) const {
+    return call(cpu::kShareWeights, weights, {Shape(DType::kI64, {1})},
+                cpu::share_attributes(count(), turned))[0];
+  }
+  Value share_activations(Value x_TE, const Values& y_TF) const {
+    Values operands = {x_TE};
+    operands.insert(operands.end(), y_TF.begin(), y_TF.end());
+    return call(cpu::kShareActivations, operands, {Shape(DType::kI64, {1})},
+                cpu::attributes(count()))[0];
+  }
+  // The tickets of all devices, one list for each of this device's: they arrive
+  // when everyone has shared.
+  Values meet(const Values& tickets) const {
+    const auto n = static_cast<std::int64_t>(tickets.size());
+    const Value all = graph::all_gather(
+        n == 1 ? tickets[0] : graph::concatenate(tickets, 0), axis, 0);
+    Values lists;
+    for (std::int64_t i = 0; i < n; ++i) {
+      lists.push_back(n == 1 ? all
+                             : graph::slice(all, {i}, {n * count()}, {n}));
+    }
+    return lists;
+  }
+  Values to_features(Value x_TE, Value tickets, const Dims& features) const {
+    std::vector<Shape> shapes;
+    for (const std::int64_t f : features) {
+      shapes.emplace_back(DType::kF32, Dims{x_TE.dim(0), f});
+    }
+    return call(cpu::kToFeatures, {x_TE, tickets}, shapes,
+                cpu::attributes(count()));
+  }
+  Value from_features(const Values& y_TF, Value tickets,
+                      std::int64_t columns) const {
+    Values operands = y_TF;
+    operands.push_back(tickets);
+    return call(cpu::kFromFeatures, operands,
+                {Shape(DType::kF32, {y_TF[0].dim(0), columns})},
+                cpu::attributes(count()))[0];
+  }
+  Values weight_gradients(Value tickets, std::int64_t tokens,
+                          const Values& weights) const {
+    std::vector<Shape> shapes;
+    for (const Value& w : weights) shapes.push_back(w.shape());
+    return call(cpu::kWeightGradients,
+                {tickets, graph::axis_index(graph, axis)}, shapes,
+                cpu::gradient_attributes(count(), tokens));
+  }
+};
+
+Value rows(Value x_BSE) {
+  return graph::reshape(x_BSE, {x_BSE.dim(0) * x_BSE.dim(1), x_BSE.dim(2)});
+}
+Values rows(Values all) {
+  for (Value& x : all) x = rows(x);
+  return all;
+}
+Values unrows(Values all, Value like_BS) {
+  for (Value& x : all) {
+    x = graph::reshape(x, {like_BS.dim(0), like_BS.dim(1), x.dim(1)});
+  }
+  return all;
+}
+
+PartitionSpec tokens_spec(const mesh::Mesh& mesh) {
+  PartitionSpec spec =
+      mesh::logical_to_spec({"activation_batch", "activation_length"},
+                            mesh::default_axis_rules(), mesh);
+  spec.dims.resize(3);
+  return spec;
+}
+
+PartitionSpec weight_spec(const std::string& axis) {
+  return PartitionSpec{{}, {axis}};
+}
+
+Dims features_of(const Values& weights_FE) {
+  Dims features;
+  for (const Value& w : weights_FE) features.push_back(w.dim(0));
+  return features;
+}
+
+Values join(Values a, const Values& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+template <typename T>
+std::vector<T> part(const std::vector<T>& all, std::size_t begin,
+                    std::size_t end) {
+  return {all.begin() + static_cast<std::ptrdiff_t>(begin),
+          all.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+}  // namespace
+
+std::optional<std::string> sharing_axis(const ModelContext& c,
+                                        const mesh::Mesh& mesh) {
+  const std::int64_t devices = mesh.device_count();
+  if (c.target.platform != "cpu" || !c.target.has_ffi || devices == 1 ||
+      c.options.dtype != DType::kF32 || c.options.weight_dtype != DType::kF32 ||
+      c.options.base_emb_dim % (devices * cpu::kColumnsUnit) != 0) {
+    return std::nullopt;
+  }
+  const auto cuts = [&](const PartitionSpec& spec, const std::string& axis) {
+    return std::any_of(
+        spec.dims.begin(), spec.dims.end(), [&](const auto& axes) {
+          return std::find(axes.begin(), axes.end(), axis) != axes.end();
+        });
+  };
+  const PartitionSpec weight = mesh::logical_to_spec(
+      {"norm", "embed"}, mesh::default_axis_rules(), mesh);
+  for (const mesh::MeshAxis& axis : mesh.axes()) {
+    if (axis.size == devices && cuts(weight, axis.name) &&
+        cuts(tokens_spec(mesh), axis.name)) {
+      return axis.name;
+    }
+  }
+  return std::nullopt;
+}
+
+Values to_features(Value x_BSE, const Values& weights_FE,
+                   const std::string& axis) {
+  Graph& g = *x_BSE.graph;
+  const std::size_t n = weights_FE.size();
+  const PartitionSpec tokens = tokens_spec(g.mesh());
+  const PartitionSpec weight = weight_spec(axis);
+  // x, then weights.
+  std::vector<PartitionSpec> specs(1 + n, weight);
+  specs[0] = tokens;
+  return graph::custom_vjp(
+      g, join({x_BSE}, weights_FE),
+      [&, axis](const Values& in) {
+        const Dims features = features_of(part(in, 1, in.size()));
+        Values y = graph::manual_computation(
+            g, in, specs, std::vector<PartitionSpec>(n, tokens),
+            [&](const Values& local) {
+              const Devices devices{g, axis};
+              const Value tickets = devices.meet({devices.share_weights(
+                  part(local, 1, local.size()), true)})[0];
+              return unrows(
+                  devices.to_features(rows(local[0]), tickets, features),
+                  local[0]);
+            });
+        return graph::CustomVjpForward{std::move(y), in, {}};
+      },
+      [&g, axis, n, specs, tokens](const Values& in, const Values& dy_BSF) {
+        std::vector<PartitionSpec> in_specs = specs;
+        in_specs.insert(in_specs.end(), n, tokens);
+        return graph::manual_computation(
+            g, join(in, dy_BSF), in_specs, specs, [&](const Values& local) {
+              const Devices devices{g, axis};
+              const Value x = rows(local[0]);
+              const Values weights = part(local, 1, 1 + n);
+              const Values dy = rows(part(local, 1 + n, local.size()));
+              const Values tickets =
+                  devices.meet({devices.share_weights(weights, false),
+                                devices.share_activations(x, dy)});
+              return join(
+                  unrows({devices.from_features(dy, tickets[0], x.dim(1))},
+                         local[0]),
+                  devices.weight_gradients(tickets[1], x.dim(0), weights));
+            });
+      });
+}
+
+Value from_features(Value y_BSF, Value weight_FE, const std::string& axis) {
+  Graph& g = *y_BSF.graph;
+  const PartitionSpec tokens = tokens_spec(g.mesh());
+  const std::vector<PartitionSpec> specs = {tokens, weight_spec(axis)};
+  return graph::custom_vjp(
+      g, {y_BSF, weight_FE},
+      [&](const Values& in) {
+        Values x = graph::manual_computation(
+            g, in, specs, {tokens}, [&](const Values& local) {
+              const Devices devices{g, axis};
+              const Value tickets =
+                  devices.meet({devices.share_weights({local[1]}, false)})[0];
+              return unrows({devices.from_features({rows(local[0])}, tickets,
+                                                   in[1].dim(1))},
+                            local[0]);
+            });
+        return graph::CustomVjpForward{std::move(x), in, {}};
+      },
+      [&g, axis, specs, tokens](const Values& in, const Values& dx_BSE) {
+        std::vector<PartitionSpec> in_specs = specs;
+        in_specs.push_back(tokens);
+        return graph::manual_computation(
+            g, join(in, dx_BSE), in_specs, specs, [&](const Values& local) {
+              const Devices devices{g, axis};
+              const Value y = rows(local[0]);
+              const Value dx = rows(local[2]);
+              const Values tickets =
+                  devices.meet({devices.share_weights({local[1]}, true),
+                                devices.share_activations(dx, {y})});
+              return join(
+                  unrows(devices.to_features(dx, tickets[0], {y.dim(1)}),
+                         local[0]),
+                  devices.weight_gradients(tickets[1], y.dim(0), {local[1]}));
+            });
+      })[0];
+}
+
+}  // namespace ringmax::model

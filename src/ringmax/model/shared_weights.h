@@ -1,0 +1,37 @@
+// Products of a layer with weights that virtual CPU devices own in parts, each
+// multiplied from where its parts lie (model/cpu/ffi.h) instead of gathered by
+// every device: they are all in one process. Gradients too: each device makes
+// those of its own part from everyone's tokens.
+//
+// Not for several processes, nor for other platforms: there XLA gathers.
+#ifndef RINGMAX_MODEL_SHARED_WEIGHTS_H_
+#define RINGMAX_MODEL_SHARED_WEIGHTS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ringmax/graph/graph.h"
+#include "ringmax/mesh/mesh.h"
+#include "ringmax/model/decoder.h"
+
+namespace ringmax::model {
+
+// The mesh axis along which they are shared out: that of all devices, which
+// must cut both the columns E of weights and the tokens, in float32, with FFI
+// kernels. None where weights are gathered as everywhere.
+std::optional<std::string> sharing_axis(const ModelContext& context,
+                                        const mesh::Mesh& mesh);
+
+// x [B, S, E] times the transpose of weights [Fi, E], kept in the weights'
+// dtype: [B, S, Fi] each.
+std::vector<graph::Value> to_features(
+    graph::Value x_BSE, const std::vector<graph::Value>& weights_FE,
+    const std::string& axis);
+// y [B, S, F] times a weight [F, E]: [B, S, E].
+graph::Value from_features(graph::Value y_BSF, graph::Value weight_FE,
+                           const std::string& axis);
+
+}  // namespace ringmax::model
+
+#endif  // RINGMAX_MODEL_SHARED_WEIGHTS_H_
