@@ -10,6 +10,7 @@
 #include "ringmax/graph/ops.h"
 #include "ringmax/graph/parallel.h"
 #include "ringmax/mesh/axis_rules.h"
+#include "ringmax/model/shared_weights.h"
 
 namespace ringmax::model {
 namespace {
@@ -25,6 +26,8 @@ struct Columns {
   std::int64_t shards, chunks, columns;
   // Chunks one after another instead of a loop over them.
   bool written_out;
+  // Where devices read the head from where its parts lie (shared_weights.h).
+  std::optional<std::string> shared;
   std::int64_t width() const { return shards * columns; }
   graph::ScanOptions walk() const {
     graph::ScanOptions options;
@@ -45,12 +48,12 @@ Value by_chunk(Value head_VE, const Columns& c) {
                         {c.shards, c.chunks, c.columns, head_VE.dim(1)});
 }
 
-// Chunk `i` as [shards * columns, E], whole along embed.
+// Chunk `i` as [shards * columns, E], whole along embed unless it is shared.
 Value chunk_of(Value head_XCWE, Value i, const Columns& c) {
   Graph& g = *head_XCWE.graph;
   const Value w = graph::reshape(graph::dynamic_slice_dim(head_XCWE, 1, i, 1),
                                  {c.width(), head_XCWE.dim(3)});
-  return graph::constrain(w, spec(g, {"vocab", "norm"}));
+  return c.shared ? w : graph::constrain(w, spec(g, {"vocab", "norm"}));
 }
 
 // Which token each column of chunk `i` is, int32 [width].
@@ -63,7 +66,8 @@ Value column_ids(Graph& g, Value i, const Columns& c) {
   return graph::reshape(shard + start + graph::iota(g, shape, 1), {c.width()});
 }
 
-Value chunk_logits(Value hidden_BSE, Value w_VE) {
+Value chunk_logits(Value hidden_BSE, Value w_VE, const Columns& c) {
+  if (c.shared) return shared_features(hidden_BSE, {w_VE}, *c.shared)[0];
   const Value logits =
       graph::einsum("bse,ve->bsv", hidden_BSE, w_VE, DType::kF32);
   return graph::constrain(
@@ -98,7 +102,8 @@ Statistics statistics(Value hidden, Value head, Value targets,
       graph::scan(
           g, init, {}, options,
           [&](Value i, const Values& s, const Values&) {
-            const Value logits = chunk_logits(hidden, chunk_of(chunks, i, c));
+            const Value logits =
+                chunk_logits(hidden, chunk_of(chunks, i, c), c);
             const Dims& dims = logits.dims();
             const Value top =
                 graph::maximum(s[0], graph::reduce_max(logits, {2}));
@@ -130,13 +135,18 @@ HeadGradients backward(Value hidden, Value head, Value targets, Value lse,
   const graph::ScanValues out = graph::scan(
       g, {zero}, {}, options, [&](Value i, const Values& s, const Values&) {
         const Value w = chunk_of(chunks, i, c);
-        const Value logits = chunk_logits(hidden, w);
+        const Value logits = chunk_logits(hidden, w, c);
         const Dims& dims = logits.dims();
         const Value p = graph::exp(logits - over_columns(lse, dims));
         const Value hit = is_target(targets, column_ids(g, i, c), dims);
         const Value one_hot = graph::convert(hit, DType::kF32);
         const Value dlogits = graph::convert(
             (p - one_hot) * over_columns(dnll_BS, dims), hidden.dtype());
+        if (c.shared) {
+          const Values d =
+              shared_feature_gradients(hidden, {w}, {dlogits}, *c.shared);
+          return graph::ScanValues{{s[0] + d[0]}, {d[1]}};
+        }
         const Value dhidden =
             graph::einsum("bsv,ve->bse", dlogits, w, DType::kF32);
         const Value dw =
@@ -198,7 +208,7 @@ std::int64_t vocabulary_chunks(std::int64_t vocab_per_shard,
 
 Loss cross_entropy(Value hidden_BSE, Value head_VE, Value targets_BS,
                    Value weights_BS, std::int64_t num_vocab_tiling,
-                   bool written_out) {
+                   bool written_out, const std::optional<std::string>& shared) {
   Graph& g = *hidden_BSE.graph;
   const graph::Scope scope(g, "loss");
   if (head_VE.rank() != 2 || hidden_BSE.rank() != 3 ||
@@ -213,6 +223,7 @@ Loss cross_entropy(Value hidden_BSE, Value head_VE, Value targets_BS,
   c.chunks = vocabulary_chunks(per_shard, num_vocab_tiling);
   c.columns = per_shard / c.chunks;
   c.written_out = written_out;
+  c.shared = shared;
   const auto valid_count = [](Value weights) {
     const Value total = sum_all(weights);
     return graph::maximum(total, graph::full_like(total, 1));

@@ -3,6 +3,8 @@
 #define RINGMAX_MODEL_LOSS_H_
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "ringmax/graph/graph.h"
 
@@ -25,10 +27,12 @@ struct Loss {
 // S]; weights float32 [B, S], 1 valid and 0 not. No [tokens, vocab] array
 // exists, forward or backward: chunks are computed, used and forgotten, and
 // each chunk of the head's gradient is reduced as it is made. `written_out`:
-// chunks follow one another in the program instead of being a loop.
+// chunks follow one another in the program instead of being a loop. `shared`:
+// the axis along which the head is shared out (shared_weights.h), if it is.
 Loss cross_entropy(graph::Value hidden_BSE, graph::Value head_VE,
                    graph::Value targets_BS, graph::Value weights_BS,
-                   std::int64_t num_vocab_tiling, bool written_out = false);
+                   std::int64_t num_vocab_tiling, bool written_out = false,
+                   const std::optional<std::string>& shared = std::nullopt);
 
 }  // namespace ringmax::model
 

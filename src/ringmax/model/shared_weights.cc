@@ -155,48 +155,62 @@ std::optional<std::string> sharing_axis(const ModelContext& c,
   return std::nullopt;
 }
 
-Values to_features(Value x_BSE, const Values& weights_FE,
-                   const std::string& axis) {
+Values shared_features(Value x_BSE, const Values& weights_FE,
+                       const std::string& axis) {
   Graph& g = *x_BSE.graph;
   const std::size_t n = weights_FE.size();
   const PartitionSpec tokens = tokens_spec(g.mesh());
-  const PartitionSpec weight = weight_spec(axis);
-  // x, then weights.
-  std::vector<PartitionSpec> specs(1 + n, weight);
+  std::vector<PartitionSpec> specs(1 + n, weight_spec(axis));
   specs[0] = tokens;
+  return graph::manual_computation(
+      g, join({x_BSE}, weights_FE), specs,
+      std::vector<PartitionSpec>(n, tokens), [&](const Values& local) {
+        const Devices devices{g, axis};
+        const Values weights = part(local, 1, local.size());
+        const Value tickets =
+            devices.meet({devices.share_weights(weights, true)})[0];
+        return unrows(
+            devices.to_features(rows(local[0]), tickets, features_of(weights)),
+            local[0]);
+      });
+}
+
+Values shared_feature_gradients(Value x_BSE, const Values& weights_FE,
+                                const Values& dy_BSF, const std::string& axis) {
+  Graph& g = *x_BSE.graph;
+  const std::size_t n = weights_FE.size();
+  const PartitionSpec tokens = tokens_spec(g.mesh());
+  std::vector<PartitionSpec> specs(1 + n, weight_spec(axis));
+  specs[0] = tokens;
+  std::vector<PartitionSpec> in_specs = specs;
+  in_specs.insert(in_specs.end(), n, tokens);
+  return graph::manual_computation(
+      g, join(join({x_BSE}, weights_FE), dy_BSF), in_specs, specs,
+      [&](const Values& local) {
+        const Devices devices{g, axis};
+        const Value x = rows(local[0]);
+        const Values weights = part(local, 1, 1 + n);
+        const Values dy = rows(part(local, 1 + n, local.size()));
+        const Values tickets =
+            devices.meet({devices.share_weights(weights, false),
+                          devices.share_activations(x, dy)});
+        return join(
+            unrows({devices.from_features(dy, tickets[0], x.dim(1))}, local[0]),
+            devices.weight_gradients(tickets[1], x.dim(0), weights));
+      });
+}
+
+Values to_features(Value x_BSE, const Values& weights_FE,
+                   const std::string& axis) {
   return graph::custom_vjp(
-      g, join({x_BSE}, weights_FE),
-      [&, axis](const Values& in) {
-        const Dims features = features_of(part(in, 1, in.size()));
-        Values y = graph::manual_computation(
-            g, in, specs, std::vector<PartitionSpec>(n, tokens),
-            [&](const Values& local) {
-              const Devices devices{g, axis};
-              const Value tickets = devices.meet({devices.share_weights(
-                  part(local, 1, local.size()), true)})[0];
-              return unrows(
-                  devices.to_features(rows(local[0]), tickets, features),
-                  local[0]);
-            });
-        return graph::CustomVjpForward{std::move(y), in, {}};
+      *x_BSE.graph, join({x_BSE}, weights_FE),
+      [&](const Values& in) {
+        return graph::CustomVjpForward{
+            shared_features(in[0], part(in, 1, in.size()), axis), in, {}};
       },
-      [&g, axis, n, specs, tokens](const Values& in, const Values& dy_BSF) {
-        std::vector<PartitionSpec> in_specs = specs;
-        in_specs.insert(in_specs.end(), n, tokens);
-        return graph::manual_computation(
-            g, join(in, dy_BSF), in_specs, specs, [&](const Values& local) {
-              const Devices devices{g, axis};
-              const Value x = rows(local[0]);
-              const Values weights = part(local, 1, 1 + n);
-              const Values dy = rows(part(local, 1 + n, local.size()));
-              const Values tickets =
-                  devices.meet({devices.share_weights(weights, false),
-                                devices.share_activations(x, dy)});
-              return join(
-                  unrows({devices.from_features(dy, tickets[0], x.dim(1))},
-                         local[0]),
-                  devices.weight_gradients(tickets[1], x.dim(0), weights));
-            });
+      [&](const Values& in, const Values& dy_BSF) {
+        return shared_feature_gradients(in[0], part(in, 1, in.size()), dy_BSF,
+                                        axis);
       });
 }
 

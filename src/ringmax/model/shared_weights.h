@@ -28,6 +28,14 @@ std::optional<std::string> sharing_axis(const ModelContext& context,
 std::vector<graph::Value> to_features(
     graph::Value x_BSE, const std::vector<graph::Value>& weights_FE,
     const std::string& axis);
+// The same without a gradient, and the gradients of x and of each weight from
+// those of the results: for those who write their own.
+std::vector<graph::Value> shared_features(
+    graph::Value x_BSE, const std::vector<graph::Value>& weights_FE,
+    const std::string& axis);
+std::vector<graph::Value> shared_feature_gradients(
+    graph::Value x_BSE, const std::vector<graph::Value>& weights_FE,
+    const std::vector<graph::Value>& dy_BSF, const std::string& axis);
 // y [B, S, F] times a weight [F, E]: [B, S, E].
 graph::Value from_features(graph::Value y_BSF, graph::Value weight_FE,
                            const std::string& axis);

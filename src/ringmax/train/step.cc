@@ -8,6 +8,7 @@
 #include "ringmax/mesh/axis_rules.h"
 #include "ringmax/model/decoder.h"
 #include "ringmax/model/loss.h"
+#include "ringmax/model/shared_weights.h"
 
 namespace ringmax::train {
 namespace {
@@ -141,7 +142,8 @@ std::unique_ptr<Graph> step_program(const StepSettings& settings) {
       model::decoder(context, weights, {tokens, positions, segment_ids});
   const model::Loss loss = model::cross_entropy(
       decoded.hidden_BSE, model::output_head(context, weights), targets, valid,
-      settings.model.num_vocab_tiling, !settings.model.scan_layers);
+      settings.model.num_vocab_tiling, !settings.model.scan_layers,
+      model::sharing_axis(context, settings.mesh));
   const Values gradients = kept_gradients(graph::gradient(loss.mean, weights),
                                           infos, settings.train.grad_dtype);
   const graph::Scope scope(g, "optimizer");
