@@ -10,6 +10,7 @@
 // So that a pair of blocks is computed once and nobody adds to the same rows at
 // the same time, the keys and the queries of a group are cut into `runs` parts
 // each, and round r pairs part i of the keys with part (i + r) mod runs of the
+// queries. A task waits for those of the round before that have its keys or its
 // queries. The cut depends on shapes only, hence so does every sum's order.
 // Included once per instruction set; no include guard in the usual sense.
 #if defined(RINGMAX_ATTENTION_CPU_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -22,8 +23,10 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <limits>
+#include <vector>
 
 #include "ringmax/attention/cpu/bf16_dots.h"
 #include "ringmax/attention/cpu/elements-inl.h"
@@ -471,11 +474,23 @@ void backward_with(const Problem& p, const BackwardInputs& inputs,
       std::ssize(visible_terms(p.mask, std::span<const std::int32_t>()));
   const BackwardPlan plan = backward_plan<E>(p, terms);
   const Visibility visibility(p, plan.kv_block);
-  for (std::int64_t round = 0; round < plan.runs; ++round) {
-    workers.run(plan.tasks(p), [&](std::int64_t task) {
-      BackwardTask<T, E>(p, inputs, visibility, plan).run(round, task);
-    });
-  }
+  const std::int64_t tasks = plan.tasks(p);
+  std::vector<std::atomic<bool>> done(
+      static_cast<std::size_t>(plan.runs * tasks));
+  workers.run(plan.runs * tasks, [&](std::int64_t i) {
+    const std::int64_t round = i / tasks;
+    const std::int64_t task = i % tasks;
+    if (round > 0) {
+      // Both were begun before this one.
+      const std::int64_t before = (round - 1) * tasks;
+      const std::int64_t next_part = p.batch * p.kv_heads;
+      done[before + task].wait(false);
+      done[before + (task + next_part) % tasks].wait(false);
+    }
+    BackwardTask<T, E>(p, inputs, visibility, plan).run(round, task);
+    done[i] = true;
+    done[i].notify_all();
+  });
 }
 
 inline void backward(const Problem& p, const BackwardInputs& inputs,

@@ -3,11 +3,12 @@
 //   ringmax_splash_forward(q, k, v, q_positions, kv_positions
 //                          [, q_segments, kv_segments] [, tile])
 //     -> (out f32, sum f32, max f32)
-//   ringmax_splash_backward(the same, dout, lse, delta, dq, dk, dv)
+//   ringmax_splash_backward(the same, dout, lse, delta [, dq, dk, dv])
 //     -> (dq, dk, dv) f32, in place where the compiler shares the buffers
 //
-// Shapes and meaning are those of KernelOperands (attention/backend.h). What
-// the arrays do not say comes as attributes (CallAttributes). A call whose
+// Shapes and meaning are those of KernelOperands (attention/backend.h), or with
+// tokens before heads (CallAttributes::tokens_first). What the arrays do not
+// say comes as attributes. A call whose
 // buffers or attributes do not fit is answered with an error that names the
 // operand, never run.
 #ifndef RINGMAX_ATTENTION_CPU_FFI_H_
@@ -31,6 +32,11 @@ struct CallAttributes {
   std::int64_t block_q = 0, block_kv = 0;  // 0: the kernel's own
   bool segments = false;
   bool tile = false;
+  // q, out, dout and dq are [B,S,K,G,*], k, v, dk and dv [B,T,K,*]. Statistics
+  // are [B,K,G,S] all the same.
+  bool tokens_first = false;
+  // Backward: there are no gradients so far to add to.
+  bool fresh = false;
   // Devices of the program that share this process' cores.
   std::int64_t devices = 1;
 };

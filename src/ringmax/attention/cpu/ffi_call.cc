@@ -30,13 +30,13 @@ std::string type_text(ffi::DataType type) {
 }
 
 void* checked(const char* name, const ffi::AnyBuffer& buffer,
-              ffi::DataType type, std::initializer_list<std::int64_t> dims) {
+              ffi::DataType type, std::span<const std::int64_t> dims) {
   const auto have = buffer.dimensions();
   if (buffer.element_type() != type ||
       !std::equal(have.begin(), have.end(), dims.begin(), dims.end())) {
     fail_invalid("{} is {}, not {}", name,
                  shape_text(buffer.element_type(), {have.begin(), have.end()}),
-                 shape_text(type, {dims.begin(), dims.end()}));
+                 shape_text(type, dims));
   }
   return buffer.untyped_data();
 }
@@ -60,12 +60,12 @@ ffi::AnyBuffer Buffers::next_result(const char* name) {
 }
 
 void* Buffers::argument(const char* name, ffi::DataType type,
-                        std::initializer_list<std::int64_t> dims) {
+                        std::span<const std::int64_t> dims) {
   return checked(name, next_argument(name), type, dims);
 }
 
 void* Buffers::result(const char* name, ffi::DataType type,
-                      std::initializer_list<std::int64_t> dims) {
+                      std::span<const std::int64_t> dims) {
   return checked(name, next_result(name), type, dims);
 }
 

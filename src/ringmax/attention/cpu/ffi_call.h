@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <initializer_list>
 #include <span>
 #include <string>
 
@@ -33,9 +34,17 @@ class Buffers {
   xla::ffi::AnyBuffer next_argument(const char* name);
   xla::ffi::AnyBuffer next_result(const char* name);
   void* argument(const char* name, xla::ffi::DataType type,
-                 std::initializer_list<std::int64_t> dims);
+                 std::span<const std::int64_t> dims);
+  void* argument(const char* name, xla::ffi::DataType type,
+                 std::initializer_list<std::int64_t> dims) {
+    return argument(name, type, std::span(dims.begin(), dims.size()));
+  }
   void* result(const char* name, xla::ffi::DataType type,
-               std::initializer_list<std::int64_t> dims);
+               std::span<const std::int64_t> dims);
+  void* result(const char* name, xla::ffi::DataType type,
+               std::initializer_list<std::int64_t> dims) {
+    return result(name, type, std::span(dims.begin(), dims.size()));
+  }
   // Throws kInvalidArgument when some are left.
   void done() const;
 

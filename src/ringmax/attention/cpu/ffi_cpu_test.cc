@@ -106,6 +106,24 @@ TEST(FfiTest, AProgramCallsTheKernel) {
   EXPECT_LT(got[0].data<float>()[5], 1.F);
 }
 
+TEST(FfiTest, TokensMayComeFirst) {
+  CallAttributes attributes;
+  attributes.mask = Mask::causal(8);
+  const std::vector<HostArray> heads = call({}, attributes_text(attributes));
+  attributes.tokens_first = true;
+  CallTypes t;
+  t.q = t.out = "1x40x2x2x16xf32";
+  t.k = t.v = "1x48x2x16xf32";
+  const std::vector<HostArray> tokens = call(t, attributes_text(attributes));
+  ASSERT_EQ(tokens.size(), 3U);
+  EXPECT_EQ(tokens[0].shape().dims, (Dims{1, 40, 2, 2, 16}));
+  EXPECT_EQ(tokens[1].shape(), heads[1].shape());
+  for (const float x : tokens[0].data<float>()) ASSERT_TRUE(std::isfinite(x));
+  t.k = "1x2x48x16xf32";
+  EXPECT_THAT(error_of(t, attributes_text(attributes)),
+              HasSubstr("not [B,S,K,G,D], [B,T,K,D] and [B,T,K,V] of"));
+}
+
 TEST(FfiTest, BuffersThatDoNotFitAreErrors) {
   const std::string good = attributes_text({});
   EXPECT_EQ(error_of({}, good), "none");

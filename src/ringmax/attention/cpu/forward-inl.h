@@ -20,8 +20,10 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <optional>
 
 #include "ringmax/attention/cpu/bf16_dots.h"
+#include "ringmax/attention/cpu/contiguous.h"
 #include "ringmax/attention/cpu/elements-inl.h"
 #include "ringmax/attention/cpu/kernel.h"
 #include "ringmax/attention/cpu/math-inl.h"
@@ -429,13 +431,46 @@ class ForwardTask {
   Panel* panels_;
 };
 
+// How many tasks read a block of keys, on average over those of a head.
+inline double reads_per_key(const Problem& p, const Visibility& visibility,
+                            const ForwardPlan& plan) {
+  const std::int64_t kv_blocks = (p.keys + plan.kv_block - 1) / plan.kv_block;
+  const std::int64_t terms = visibility.terms();
+  Scratch scratch(static_cast<std::size_t>(terms) * sizeof(Hull));
+  Hull* const hulls = scratch.take<Hull>(terms);
+  std::int64_t reads = 0;
+  for (std::int64_t i = 0; i < p.queries; i += plan.q_block) {
+    const std::int64_t end = std::min(i + plan.q_block, p.queries);
+    visibility.hull(i, end, hulls);
+    const Extent segments = visibility.query_segments(0, i, end);
+    for (std::int64_t j = 0; j < kv_blocks; ++j) {
+      const BlockKind kind = visibility.classify(hulls, segments, 0, j);
+      if (kind != BlockKind::kEmpty) ++reads;
+    }
+  }
+  return static_cast<double>(reads) / static_cast<double>(kv_blocks);
+}
+
 template <typename T, typename E>
-void forward_with(const Problem& p, const ForwardResult& result,
+void forward_with(const Problem& given, const ForwardResult& result,
                   const Workers& workers) {
+  Problem p = given;
   const std::int64_t terms =
       std::ssize(visible_terms(p.mask, std::span<const std::int32_t>()));
   const ForwardPlan plan = forward_plan<E>(p, terms);
   const Visibility visibility(p, plan.kv_block);
+  // Reading rows that lie apart costs some 5%, a copy as much as a few reads.
+  constexpr double kWorthACopy = 8;
+  std::optional<ContiguousRows> k;
+  std::optional<ContiguousRows> v;
+  if (reads_per_key(p, visibility, plan) >= kWorthACopy) {
+    k.emplace(p.k, RowSizes{p.batch, p.kv_heads, p.keys, p.head_dim}, sizeof(T),
+              workers);
+    v.emplace(p.v, RowSizes{p.batch, p.kv_heads, p.keys, p.value_dim},
+              sizeof(T), workers);
+    p.k = k->rows();
+    p.v = v->rows();
+  }
   workers.run(plan.tasks(p), [&](std::int64_t task) {
     ForwardTask<T, E>(p, result, visibility, plan).run(task);
   });

@@ -73,8 +73,9 @@ struct BackwardInputs {
   ConstRows dout;
   const float* lse = nullptr;    // [B, K, G, S], global
   const float* delta = nullptr;  // [B, K, G, S], row sums of out * dout
-  // Added to.
+  // Added to, or written where `fresh`.
   FloatRows dq, dk, dv;
+  bool fresh = false;
 };
 
 void backward(const Problem& problem, const BackwardInputs& inputs,

@@ -211,6 +211,17 @@ TEST_P(KernelTest, TakesAnyBlockLengths) {
   }
 }
 
+// So many queries read each key that keys are copied first.
+TEST_P(KernelTest, ReadsKeysManyTimes) {
+  const Case c =
+      random_case("reads", Mask::full(), 2, 430, 50, 16, 2, 8, 1, 31);
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    KernelSettings settings;
+    settings.dtype = dtype;
+    expect_right(c, settings);
+  }
+}
+
 // A large spread and a maximum that comes last: every block rescales.
 TEST_P(KernelTest, RescalesWhenTheLargestLogitComesLast) {
   Case c = random_case("spread", Mask::full(), 1, 90, 700, 1, 1, 16, 3, 19);

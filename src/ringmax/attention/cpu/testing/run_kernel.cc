@@ -176,12 +176,15 @@ ReferenceOutputs run_kernel(const Mask& mask, const ReferenceInputs& in,
     result.dk.assign(batch * in.keys * in.kv_heads * in.head_dim, 0);
     result.dv.assign(batch * in.keys * in.kv_heads * in.value_dim, 0);
   }
+  // Written where there is one call, added to where there are several.
+  const bool fresh = settings.ring_size == 1;
+  const float before = fresh ? std::nanf("") : 0;
   std::vector<std::unique_ptr<Made>> dk, dv;
   for (std::int64_t e = 0; e < settings.ring_size; ++e) {
-    dk.push_back(
-        std::make_unique<Made>(batch, kv_slots, in.kv_heads, in.head_dim, 0));
-    dv.push_back(
-        std::make_unique<Made>(batch, kv_slots, in.kv_heads, in.value_dim, 0));
+    dk.push_back(std::make_unique<Made>(batch, kv_slots, in.kv_heads,
+                                        in.head_dim, before));
+    dv.push_back(std::make_unique<Made>(batch, kv_slots, in.kv_heads,
+                                        in.value_dim, before));
   }
   const std::int64_t lanes = batch * heads * slots;  // [B, H, S]
   for (std::int64_t d = 0; d < settings.ring_size; ++d) {
@@ -239,7 +242,7 @@ ReferenceOutputs run_kernel(const Mask& mask, const ReferenceInputs& in,
       delta[i] = static_cast<float>(sum);
     }
     if (!gradients) continue;
-    Made dq(batch, slots, heads, in.head_dim, 0);
+    Made dq(batch, slots, heads, in.head_dim, before);
     for (std::int64_t e = 0; e < settings.ring_size; ++e) {
       at(d, e);
       BackwardInputs back;
@@ -249,6 +252,7 @@ ReferenceOutputs run_kernel(const Mask& mask, const ReferenceInputs& in,
       back.dq = dq.rows;
       back.dk = dk[e]->rows;
       back.dv = dv[e]->rows;
+      back.fresh = fresh;
       backward(p, back, settings.workers);
     }
     for (std::int64_t b = 0; b < batch; ++b) {
