@@ -4,8 +4,8 @@
 // The caller works too, and waits only for tasks that a helper has begun: a
 // pool all of whose threads stand in such a call, or a helper that never gets
 // a thread, delays nothing. Which thread computes a task never changes what is
-// computed. Not for work that blocks, except that a task may wait for one with a
-// lower number: that one has begun.
+// computed. Not for work that blocks, except that a task may wait for one with
+// a lower number: that one has begun.
 #ifndef RINGMAX_ATTENTION_CPU_WORKERS_H_
 #define RINGMAX_ATTENTION_CPU_WORKERS_H_
 
