@@ -81,6 +81,9 @@ struct Target {
   // Whether all-gathers work along the first dimension only, so that the whole
   // result is turned around for any other (XLA's CPU compiler).
   bool gathers_first_dimension_only() const { return platform == "cpu"; }
+  // Whether all devices are threads of one process, which can read each other's
+  // arrays.
+  bool devices_share_memory() const { return platform == "cpu"; }
   // Peak of matmuls with operands of that dtype; 0 when not known.
   double peak_flops(DType dtype) const;
 };

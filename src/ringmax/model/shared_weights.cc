@@ -133,7 +133,7 @@ std::vector<T> part(const std::vector<T>& all, std::size_t begin,
 std::optional<std::string> sharing_axis(const ModelContext& c,
                                         const mesh::Mesh& mesh) {
   const std::int64_t devices = mesh.device_count();
-  if (c.target.platform != "cpu" || !c.target.has_ffi || devices == 1 ||
+  if (!c.target.devices_share_memory() || !c.target.has_ffi || devices == 1 ||
       c.options.dtype != DType::kF32 || c.options.weight_dtype != DType::kF32 ||
       c.options.base_emb_dim % (devices * cpu::kColumnsUnit) != 0) {
     return std::nullopt;
