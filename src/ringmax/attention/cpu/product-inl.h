@@ -163,11 +163,12 @@ HWY_INLINE void product_rows(std::ptrdiff_t rows, const E* a,
   constexpr int kFull = block_rows(kVecs);
   // 8 rows as 4 + 4 rather than 6 + 2: fewer idle multipliers.
   // `go` counts rows down, which the check does not see.
-  // NOLINTNEXTLINE(bugprone-infinite-loop)
+  // NOLINTBEGIN(bugprone-infinite-loop)
   while (rows >= kFull && !(kFull == 6 && rows == 8)) {
     go.template operator()<kFull>();
   }
   while (rows >= 4) go.template operator()<4>();
+  // NOLINTEND(bugprone-infinite-loop)
   if (rows >= 2) go.template operator()<2>();
   if (rows >= 1) go.template operator()<1>();
 }

@@ -129,7 +129,7 @@ void strip(const Product& p, std::ptrdiff_t vecs,
 }
 
 // Strip `index` of the product; with index -1 nothing. The columns of a strip.
-std::int64_t multiply_columns(const Product& p, std::int64_t index) {
+inline std::int64_t multiply_columns(const Product& p, std::int64_t index) {
   if (index < 0) return kWide;
   // Rows of B that are multiplied before the next strip of rows of A: as many
   // as stay in a near cache.
@@ -187,8 +187,8 @@ std::int64_t multiply_columns(const Product& p, std::int64_t index) {
   return kWide;
 }
 
-void turn(const float* from, std::int64_t from_row, std::int64_t rows,
-          std::int64_t columns, float* to) {
+inline void turn(const float* from, std::int64_t from_row, std::int64_t rows,
+                 std::int64_t columns, float* to) {
   blocks::transpose(from, from_row, rows, columns, 1.0f, to, kGroup);
 }
 
