@@ -463,7 +463,8 @@ void forward_with(const Problem& given, const ForwardResult& result,
   constexpr double kWorthACopy = 8;
   std::optional<ContiguousRows> k;
   std::optional<ContiguousRows> v;
-  if (reads_per_key(p, visibility, plan) >= kWorthACopy) {
+  const bool apart = p.k.row != p.head_dim || p.v.row != p.value_dim;
+  if (apart && reads_per_key(p, visibility, plan) >= kWorthACopy) {
     k.emplace(p.k, RowSizes{p.batch, p.kv_heads, p.keys, p.head_dim}, sizeof(T),
               workers);
     v.emplace(p.v, RowSizes{p.batch, p.kv_heads, p.keys, p.value_dim},
