@@ -108,6 +108,9 @@ class Backend {
   // Whether kernel=auto thinks of it there: not of a proof of another kernel,
   // nor of one for another platform.
   virtual bool automatic(const hw::Target&) const { return true; }
+  // Whether devices that share memory can make one call of it together, as
+  // attention/native.h has it.
+  virtual bool works_together() const { return false; }
   // Block lengths it was measured best with; nothing when any machine's cost
   // model may choose.
   virtual std::optional<KernelRequest::BlockLengths> own_blocks() const {

@@ -541,6 +541,42 @@ void count_shares(bool rings, const std::vector<std::int64_t>& pairs,
   plan.balance = mean / busiest;
 }
 
+// Why the devices of a ring cannot read each other's keys where they lie;
+// nothing when they can.
+std::optional<std::string> memory_refusal(const AttendSettings& settings,
+                                          const AttendPlan& plan) {
+  if (plan.strategy != Strategy::kRing) {
+    return fmt::format("strategy {} does not pass keys round",
+                       name_of(kStrategies, plan.strategy));
+  }
+  if (settings.bidirectional) {
+    return "keys that are not sent have no two ways to go";
+  }
+  if (!settings.target.devices_share_memory()) {
+    return fmt::format("devices of platform {} have memories of their own",
+                       settings.target.platform);
+  }
+  if (!plan.backend->works_together()) {
+    return fmt::format("kernel {} reads what its own device has",
+                       plan.backend->name());
+  }
+  return std::nullopt;
+}
+
+void choose_transport(const AttendSettings& settings, AttendPlan& plan) {
+  const RingTransport asked = settings.ring_transport;
+  if (asked == RingTransport::kCollective || plan.sequence_axes.empty()) return;
+  if (const auto why = memory_refusal(settings, plan)) {
+    if (asked == RingTransport::kAuto) return;
+    fail_invalid(
+        "ring_transport=memory: {}; valid are auto, which sends them then, and "
+        "collective",
+        *why);
+  }
+  plan.in_memory = true;
+  plan.ring_scan_unroll = 0;
+}
+
 void count_work(const AttendShapes& s, const mesh::Mesh& mesh, const Mask& mask,
                 AttendPlan& plan) {
   const KernelRequest& r = plan.request;
@@ -565,7 +601,7 @@ void count_work(const AttendShapes& s, const mesh::Mesh& mesh, const Mask& mask,
                                  each);
   }
   count_shares(rings, pairs, plan);
-  if (rings) {
+  if (rings && !plan.in_memory) {
     plan.ring_steps_sent = plan.schedule.steps_sent();
     std::vector<std::int64_t> sent(static_cast<std::size_t>(plan.ring_size));
     for (const RingTrack& track : plan.schedule.tracks) {
@@ -659,6 +695,7 @@ AttendPlan plan_attend(const AttendShapes& shapes,
   for (std::string& why : choice.refused) {
     plan.refused.push_back("kernel " + std::move(why));
   }
+  choose_transport(settings, plan);
   count_work(shapes, mesh, settings.mask, plan);
   return plan;
 }
@@ -677,6 +714,7 @@ std::string AttendPlan::summary() const {
     text += fmt::format(", {} ring step{} in a pass of its loop",
                         ring_scan_unroll, ring_scan_unroll == 1 ? "" : "s");
   }
+  if (in_memory) text += ", keys read where they lie";
   if (!estimate.empty()) text += ", estimated at " + estimate;
   return text;
 }

@@ -62,6 +62,8 @@ struct AttendSettings {
   // Ring: steps that one pass of a loop over them holds; 0: no loop, one piece
   // of program a step; -1: one step, where the ring allows a loop.
   std::int64_t ring_scan_unroll = 0;
+  // Ring: whether keys are sent, or read where they lie.
+  RingTransport ring_transport = RingTransport::kCollective;
   std::string kernel = "auto";
   BlockSettings blocks;
   // [batch, sequence, heads, head_dim] of q, and of k and v.
@@ -98,6 +100,9 @@ struct AttendPlan {
   RingSchedule schedule;
   // Steps a pass of the ring's loop; 0 when the ring is unrolled.
   std::int64_t ring_scan_unroll = 0;
+  // Whether the ring's devices make one call of the kernel, in the memory that
+  // they share; nothing is sent then.
+  bool in_memory = false;
   // What the kernel is asked on a device; keys are all of a ring device's.
   KernelRequest request;
   const Backend* backend = nullptr;

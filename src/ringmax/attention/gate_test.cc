@@ -381,5 +381,53 @@ TEST(Gate, CountsWhatAWindowSends) {
   EXPECT_EQ(zigzag.bytes_sent_per_device, 2 * shard_bytes);
 }
 
+TEST(Gate, RingsInMemorySendNothing) {
+  AttendSettings how = settings();
+  how.strategy = Strategy::kRing;
+  how.target = hw::cpu_target(4);
+  how.ring_transport = RingTransport::kAuto;
+  how.ring_scan_unroll = 1;
+  const auto plan = [&] { return plan_attend(shapes(), how, mesh_of(4)); };
+  const AttendPlan made = plan();
+  EXPECT_TRUE(made.in_memory);
+  EXPECT_EQ(made.backend->name(), "native");
+  EXPECT_EQ(made.ring_steps_sent, 0);
+  EXPECT_EQ(made.bytes_sent_per_device, 0);
+  EXPECT_EQ(made.ring_scan_unroll, 0);
+  EXPECT_THAT(made.summary(), HasSubstr("keys read where they lie"));
+  how.ring_transport = RingTransport::kCollective;
+  EXPECT_FALSE(plan().in_memory);
+  EXPECT_EQ(plan().ring_steps_sent, 3);
+  EXPECT_THAT(plan().summary(), Not(HasSubstr("keys read")));
+
+  // What cannot is sent, or refused where memory is asked for.
+  const auto cannot = [&](const std::function<void(AttendSettings&)>& change,
+                          const char* why) {
+    AttendSettings other = how;
+    change(other);
+    other.ring_transport = RingTransport::kAuto;
+    EXPECT_FALSE(plan_attend(shapes(), other, mesh_of(4)).in_memory) << why;
+    other.ring_transport = RingTransport::kMemory;
+    const std::string said = refusal(shapes(), other, mesh_of(4));
+    EXPECT_THAT(said, HasSubstr("ring_transport=memory"));
+    EXPECT_THAT(said, HasSubstr(why));
+    EXPECT_THAT(said, HasSubstr("collective"));
+  };
+  cannot([](AttendSettings& s) { s.kernel = "stablehlo"; },
+         "kernel stablehlo reads");
+  cannot([](AttendSettings& s) { s.bidirectional = true; }, "two ways");
+  cannot([](AttendSettings& s) { s.strategy = Strategy::kAllGather; },
+         "strategy all_gather");
+  cannot(
+      [](AttendSettings& s) {
+        s.target = hw::tpu_target("v5p-8");
+        s.kernel = "stablehlo";
+      },
+      "platform tpu");
+  // One device has nobody to read from.
+  how.ring_transport = RingTransport::kMemory;
+  EXPECT_FALSE(plan_attend(shapes(), how, mesh_of(1)).in_memory);
+}
+
 }  // namespace
 }  // namespace ringmax::attention

@@ -50,5 +50,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values("stablehlo", "native"),
                        ::testing::ValuesIn(testing::kModes)));
 
+INSTANTIATE_TEST_SUITE_P(
+    InMemory, KnownCasesCpuTest,
+    ::testing::Combine(::testing::Values("native"),
+                       ::testing::Values(Mode::kInMemory)));
+
 }  // namespace
 }  // namespace ringmax::attention

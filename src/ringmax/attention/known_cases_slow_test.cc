@@ -33,6 +33,10 @@ std::vector<std::tuple<const char*, Mode, std::int64_t>> everything() {
       }
     }
   }
+  for (const std::int64_t ring : testing::kRingSizes) {
+    if (testing::is_itself(Mode::kInMemory, ring))
+      all.emplace_back("native", Mode::kInMemory, ring);
+  }
   return all;
 }
 

@@ -28,6 +28,11 @@ void declare_options(OptionSet& set, AttentionOptions& options) {
               "ring steps in one pass of the ring's loop; 0: all, no loop; -1: "
               "one, where the ring allows a loop",
               {.min = -1});
+  set.choice(
+      "ring_transport", &options.ring_transport, kRingTransports,
+      "how keys go round a ring; collective: sent from device to device; "
+      "memory: devices of one process read them where they lie; auto: "
+      "memory where the devices and the kernel can");
   constexpr IntRange tokens = {.min = 1, .max = 2147483647};
   constexpr IntRange tokens_or_none = {.min = 0, .max = 2147483647};
   set.integer("sa_block_q", &options.sa_block_q,

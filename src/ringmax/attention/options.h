@@ -30,6 +30,14 @@ inline constexpr Named<ContextStrategy> kContextStrategies[] = {
     {ContextStrategy::kUsp, "usp"},
 };
 
+// How the keys of a ring come to other devices' queries.
+enum class RingTransport { kAuto, kCollective, kMemory };
+inline constexpr Named<RingTransport> kRingTransports[] = {
+    {RingTransport::kAuto, "auto"},  // memory where devices share one
+    {RingTransport::kCollective, "collective"},
+    {RingTransport::kMemory, "memory"},
+};
+
 // Which layout context_parallel_load_balance asks for.
 enum class ReorderStrategy { kAuto, kDualChunkSwap, kStriped };
 inline constexpr Named<ReorderStrategy> kReorderStrategies[] = {
@@ -57,6 +65,7 @@ struct AttentionOptions {
   // Ring steps a pass of the ring's loop holds; 0: all of them, no loop; -1:
   // one, where a loop is possible.
   std::int64_t ring_scan_unroll = -1;
+  RingTransport ring_transport = RingTransport::kAuto;
 
   // Block sizes of splash attention, in tokens: forward, the kernel of dK and
   // dV, the kernel of dQ.

@@ -123,6 +123,11 @@ Drawn draw_program(std::uint64_t seed) {
   how.block = draw.one_of<std::int64_t>({1, 2, 3, 5, 512});
   how.bidirectional = draw.chance(25);
   how.ring_scan_unroll = draw.between(0, 2);
+  // The kernel that CPUs take by themselves, in memory where it can.
+  if (draw.chance(50)) {
+    how.kernel = "native";
+    if (draw.chance(70)) how.ring_transport = RingTransport::kAuto;
+  }
   return made;
 }
 

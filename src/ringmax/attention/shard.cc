@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ringmax/attention/layout_graph.h"
+#include "ringmax/attention/native.h"
 #include "ringmax/graph/control.h"
 #include "ringmax/graph/ops.h"
 #include "ringmax/graph/parallel.h"
@@ -43,6 +44,16 @@ class Kernel {
 
   Value place() const { return place_; }
 
+  // With the keys of all devices of the ring, where they lie.
+  KernelPartial forward_together() const {
+    return attention::forward_together(request(in_.kv), own_operands(),
+                                       plan_.ring_axis);
+  }
+  KernelGradients backward_together(Value dout, Value lse, Value delta) const {
+    return attention::backward_together(request(in_.kv), own_operands(), dout,
+                                        lse, delta, plan_.ring_axis);
+  }
+
   // `first` is the first key slot, counted over the whole sequence.
   KernelPartial forward(const KeyValues& kv, Value first) const {
     return plan_.backend->forward(request(kv), operands(kv, first));
@@ -59,6 +70,12 @@ class Kernel {
     KernelRequest r = plan_.request;
     r.keys = keys_of(kv);
     return r;
+  }
+  KernelOperands own_operands() const {
+    KernelOperands o =
+        operands(in_.kv, place_ * static_cast<double>(keys_of(in_.kv)));
+    o.tile_ST = in_.tile_ST;
+    return o;
   }
   KernelOperands operands(const KeyValues& kv, Value first) const {
     KernelOperands o;
@@ -460,6 +477,7 @@ Value zero(const ShardInputs& in) {
 }  // namespace
 
 KernelPartial shard_forward(const AttendPlan& plan, const ShardInputs& in) {
+  if (plan.in_memory) return Kernel(plan, in).forward_together();
   if (goes_round(plan)) return RingForward(plan, in).run();
   return Kernel(plan, in).forward(all_keys(plan, in.kv), zero(in));
 }
@@ -467,6 +485,9 @@ KernelPartial shard_forward(const AttendPlan& plan, const ShardInputs& in) {
 KernelGradients shard_backward(const AttendPlan& plan, const ShardInputs& in,
                                Value dout_BKGSV, Value lse_BKGS,
                                Value delta_BKGS) {
+  if (plan.in_memory) {
+    return Kernel(plan, in).backward_together(dout_BKGSV, lse_BKGS, delta_BKGS);
+  }
   if (goes_round(plan)) {
     return RingBackward(plan, in, dout_BKGSV, lse_BKGS, delta_BKGS).run();
   }

@@ -170,6 +170,7 @@ struct Setup {
     attend.strategy = s.strategy;
     attend.bidirectional = s.bidirectional;
     attend.ring_scan_unroll = s.ring_scan_unroll;
+    attend.ring_transport = s.ring_transport;
     attend.kernel = s.kernel;
     attend.blocks.block_q = s.block_q;
     attend.blocks.block_kv = s.block_kv;

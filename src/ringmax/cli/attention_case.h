@@ -34,6 +34,8 @@ struct CaseSettings {
   std::int64_t block_q = 0;  // 0: chosen
   std::int64_t block_kv = 0;
   std::int64_t ring_scan_unroll = 0;
+  attention::RingTransport ring_transport =
+      attention::RingTransport::kCollective;
   std::string pjrt_plugin;  // "": the one that set-up installed
 };
 

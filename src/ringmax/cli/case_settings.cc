@@ -59,6 +59,10 @@ void declare(OptionSet& set, Written& words) {
            "halves of the keys go round the ring both ways");
   set.integer("ring_scan_unroll", &words.read.settings.ring_scan_unroll,
               "ring steps in one pass of a loop; 0: no loop", {.min = 0});
+  set.choice("ring_transport", &words.read.settings.ring_transport,
+             attention::kRingTransports,
+             "how keys go round: collective sends them; memory: devices of one "
+             "process read them where they lie; auto: memory if possible");
   set.text("kernel", &words.read.settings.kernel, "what computes");
   set.integer("block_q", &words.read.settings.block_q,
               "queries of one block; default: chosen", {.min = 1});

@@ -52,9 +52,11 @@ std::string traffic_row(const Row& row) {
   attention::AttendShapes shapes;
   shapes.q = heads(model.base_num_query_heads);
   shapes.k = shapes.v = heads(model.base_num_kv_heads);
+  attention::AttentionOptions options;
+  options.ring_transport = attention::RingTransport::kCollective;
   const attention::AttendPlan plan = attention::plan_attend(
       shapes,
-      model::attend_settings(model, {}, context, mesh, hw::cpu_target(8)),
+      model::attend_settings(model, options, context, mesh, hw::cpu_target(8)),
       mesh);
   const auto& pairs = plan.pairs_per_device;
   const double sum = std::accumulate(pairs.begin(), pairs.end(), 0.0);

@@ -277,10 +277,15 @@ TEST(Config, NotesSayWhatIsUsedInstead) {
   EXPECT_THAT(load_words({"enable_checkpointing=true"}).notes,
               ElementsAre("enable_checkpointing=true: whole checkpoints are "
                           "not there yet; parameters are written at the end"));
+  std::vector<std::string> ring = {"ici_context_parallelism=2",
+                                   "ring_scan_unroll=1",
+                                   "context_parallel_strategy=ring"};
+  EXPECT_THAT(load_words(ring).notes,
+              Contains("ring_scan_unroll=1: no effect, keys are read where they "
+                       "lie; ring_transport=collective sends them"));
+  ring.emplace_back("ring_transport=collective");
   EXPECT_THAT(
-      load_words({"ici_context_parallelism=2", "ring_scan_unroll=1",
-                  "context_parallel_strategy=ring"})
-          .notes,
+      load_words(ring).notes,
       Contains("ring_scan_unroll=1: ring steps are written out on CPUs, whose "
                "collectives may overtake a loop and then stand still"));
   EXPECT_THAT(

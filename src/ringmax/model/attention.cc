@@ -32,6 +32,7 @@ attention::AttendSettings attend_settings(const ModelOptions& o,
   s.strategy = attention::strategy_of(plan.strategy);
   // A loop whose collectives others may overtake is none for such a target.
   s.ring_scan_unroll = target.collectives_block() ? 0 : a.ring_scan_unroll;
+  s.ring_transport = a.ring_transport;
   s.blocks.block_q = a.sa_block_q;
   s.blocks.block_kv = a.sa_block_kv;
   s.blocks.block_kv_compute = a.sa_block_kv_compute;

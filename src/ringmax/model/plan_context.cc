@@ -101,8 +101,13 @@ class Planner {
               ? "there is nothing to balance"
               : "context_parallel_load_balance is false"));
     }
-    if (options_.ring_scan_unroll > 0 && target_.collectives_block() &&
-        !made.ring_axis.empty()) {
+    if (options_.ring_scan_unroll > 0 && made.in_memory) {
+      plan.notes.push_back(
+          fmt::format("ring_scan_unroll={}: no effect, keys are read where they "
+                      "lie; ring_transport=collective sends them",
+                      options_.ring_scan_unroll));
+    } else if (options_.ring_scan_unroll > 0 && target_.collectives_block() &&
+               !made.ring_axis.empty()) {
       plan.notes.push_back(fmt::format(
           "ring_scan_unroll={}: ring steps are written out on CPUs, whose "
           "collectives may overtake a loop and then stand still",

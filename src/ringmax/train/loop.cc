@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ringmax/attention/cpu/meeting.h"
 #include "ringmax/base/error.h"
 #include "ringmax/base/file.h"
 #include "ringmax/base/log.h"
@@ -152,6 +153,7 @@ TrainResult run_training(const config::Config& settings,
   try {
     return train(config, dataset, session, hooks);
   } catch (const Error& error) {
+    attention::cpu::Meetings::instance().clear();
     model::cpu::Exchange::instance().clear();
     if (exit_code_for(error.code()) != 2) throw;
     throw Error(ErrorCode::kIo, error.message());

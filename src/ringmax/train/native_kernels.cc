@@ -21,7 +21,8 @@ bool register_native_kernels(const pjrt::Plugin& plugin) {
   if (!fresh) return it->second;
   try {
     for (const auto handlers :
-         {attention::cpu::ffi_handlers(), model::cpu::ffi_handlers()}) {
+         {attention::cpu::ffi_handlers(), attention::cpu::together_handlers(),
+          model::cpu::ffi_handlers()}) {
       for (const auto& handler : handlers) {
         pjrt::register_ffi_handler(plugin, handler.name, handler.handler);
       }

@@ -37,7 +37,8 @@ TEST(TrainStep, AWindowIsSentToNeighboursOnly) {
   model::ModelOptions model = model::small_options();
   model.attention_type = model::AttentionType::kLocalSliding;
   model.sliding_window_size = 4096;
-  const attention::AttentionOptions attention;
+  attention::AttentionOptions attention;
+  attention.ring_transport = attention::RingTransport::kCollective;
   const TrainOptions options;
   const mesh::Mesh mesh = mesh::make_mesh({{"context", 8}});
   const auto sends = [&](attention::LayoutKind layout,
@@ -63,6 +64,9 @@ TEST(TrainStep, AWindowIsSentToNeighboursOnly) {
   EXPECT_EQ(sends(LayoutKind::kContiguous, RematPolicy::kFull), 2 + 2 + 2 + 2);
   // From the neighbours to both sides.
   EXPECT_EQ(sends(LayoutKind::kZigzag, RematPolicy::kNone), 2 * (2 + 2 + 2));
+  // Where devices share a memory nobody needs to send.
+  attention.ring_transport = attention::RingTransport::kAuto;
+  EXPECT_EQ(sends(LayoutKind::kZigzag, RematPolicy::kNone), 0);
 }
 
 }  // namespace

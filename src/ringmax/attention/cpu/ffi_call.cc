@@ -77,10 +77,11 @@ void Buffers::done() const {
 }
 
 Workers workers_of(const ffi::ThreadPool& pool, std::int64_t devices) {
+  if (devices > 1) return Workers(Team::instance());
   const std::int64_t cores = std::min<std::int64_t>(
       pool.num_threads(), std::thread::hardware_concurrency());
   // A pool's Schedule is not const, but a copy is as good.
-  return {std::max<std::int64_t>(1, cores / devices) - 1,
+  return {std::max<std::int64_t>(1, cores) - 1,
           [pool](std::function<void()> f) {
             ffi::ThreadPool copy = pool;
             copy.Schedule(std::move(f));

@@ -61,8 +61,8 @@ T attribute(const xla::ffi::Dictionary& attributes, const char* name) {
   return *value;
 }
 
-// Cores are shared out among the devices of a program: with as many devices as
-// cores each works by itself.
+// Of one device the plugin's pool, of several the team of this process: it
+// gives every core something to do.
 Workers workers_of(const xla::ffi::ThreadPool& pool, std::int64_t devices);
 
 // No exception crosses the C boundary.

@@ -20,6 +20,7 @@ struct Shared {
 
 void Workers::run(std::int64_t count,
                   const std::function<void(std::int64_t)>& task) const {
+  if (team_ != nullptr) return team_->run(count, task);
   const std::int64_t helpers = std::min(helpers_, count - 1);
   if (helpers <= 0) {
     for (std::int64_t i = 0; i < count; ++i) task(i);

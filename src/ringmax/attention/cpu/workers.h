@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "ringmax/attention/cpu/team.h"
+
 namespace ringmax::attention::cpu {
 
 class Workers {
@@ -24,6 +26,8 @@ class Workers {
   // The caller and at most `helpers` functions given to `schedule`.
   Workers(std::int64_t helpers, Schedule schedule)
       : helpers_(helpers), schedule_(std::move(schedule)) {}
+  // The team's threads; the caller only waits.
+  explicit Workers(Team& team) : team_(&team) {}
 
   // Runs task(0) .. task(count - 1), each once, begun in this order; returns
   // when all are done. `task` must not throw.
@@ -33,6 +37,7 @@ class Workers {
  private:
   std::int64_t helpers_ = 0;
   Schedule schedule_;
+  Team* team_ = nullptr;
 };
 
 }  // namespace ringmax::attention::cpu

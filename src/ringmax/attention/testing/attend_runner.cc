@@ -40,6 +40,7 @@ AttendSettings settings_of(const Case& c, const RunSettings& how) {
   s.strategy = how.strategy;
   s.bidirectional = how.bidirectional;
   s.ring_scan_unroll = how.ring_scan_unroll;
+  s.ring_transport = how.ring_transport;
   s.kernel = how.kernel;
   s.target = hw::cpu_target(how.devices);
   s.blocks.block_q = s.blocks.block_kv = how.block;
@@ -129,10 +130,10 @@ HostArray array_of(const graph::Parameter& parameter, const Case& c,
 
 std::string RunSettings::to_string() const {
   return fmt::format(
-      "{} over {} (ulysses {}) {} {} kernel {} block {}{} unroll {}",
+      "{} over {} (ulysses {}) {} {} kernel {} block {}{} unroll {} {}",
       name_of(kStrategies, strategy), devices, ulysses, layout_name(layout),
       dtype_name(dtype), kernel, block, bidirectional ? " bidirectional" : "",
-      ring_scan_unroll);
+      ring_scan_unroll, name_of(kRingTransports, ring_transport));
 }
 
 std::unique_ptr<graph::Graph> build_case(const Case& c,

@@ -25,6 +25,7 @@ struct RunSettings {
   std::int64_t block = 512;
   bool bidirectional = false;
   std::int64_t ring_scan_unroll = 0;
+  RingTransport ring_transport = RingTransport::kCollective;
 
   std::string to_string() const;
 };

@@ -40,6 +40,9 @@ RunSettings settings_of(std::string_view kernel, Mode mode, std::int64_t ring,
       how.strategy = Strategy::kUsp;
       how.ulysses = ring % 2 == 0 ? 2 : ring;
       break;
+    case Mode::kInMemory:
+      how.ring_transport = RingTransport::kMemory;
+      break;
   }
   return how;
 }

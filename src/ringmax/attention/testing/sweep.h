@@ -11,8 +11,17 @@
 
 namespace ringmax::attention::testing {
 
-enum class Mode { kRing, kBothWays, kInALoop, kAllGather, kUlysses, kUsp };
+enum class Mode {
+  kRing,
+  kBothWays,
+  kInALoop,
+  kAllGather,
+  kUlysses,
+  kUsp,
+  kInMemory,  // for kernels that work together
+};
 
+// Those of all kernels.
 inline constexpr Mode kModes[] = {Mode::kRing,    Mode::kBothWays,
                                   Mode::kInALoop, Mode::kAllGather,
                                   Mode::kUlysses, Mode::kUsp};

@@ -1,0 +1,67 @@
+#include "ringmax/attention/cpu/team.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <thread>
+
+namespace ringmax::attention::cpu {
+
+Team& Team::instance() {
+  // Never destroyed: devices' threads may outlive main.
+  static auto* const team = new Team();
+  return *team;
+}
+
+Team::Team() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
+    for (unsigned i = 0; i < std::thread::hardware_concurrency(); ++i) {
+      CPU_SET(i, &allowed);
+    }
+  }
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed)) continue;
+    std::thread thread([this] { work(); });
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    // Where that is forbidden it works all the same.
+    pthread_setaffinity_np(thread.native_handle(), sizeof(one), &one);
+    pthread_setname_np(thread.native_handle(), "ringmax_team");
+    thread.detach();
+  }
+}
+
+void Team::run(std::int64_t count,
+               const std::function<void(std::int64_t)>& task) {
+  if (count <= 0) return;
+  Job job{.count = count, .task = &task, .ended = {}};
+  std::unique_lock lock(mutex_);
+  jobs_.push_back(&job);
+  if (count == 1) {
+    news_.notify_one();
+  } else {
+    news_.notify_all();
+  }
+  job.ended.wait(lock, [&] { return job.done == job.count; });
+}
+
+void Team::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    news_.wait(lock, [&] { return !jobs_.empty(); });
+    Job& job = *jobs_.front();
+    const std::int64_t i = job.next++;
+    if (job.next == job.count) jobs_.pop_front();
+    lock.unlock();
+    (*job.task)(i);
+    lock.lock();
+    // The owner cannot leave, and take the job with it, before the lock is
+    // free again.
+    if (++job.done == job.count) job.ended.notify_one();
+  }
+}
+
+}  // namespace ringmax::attention::cpu
