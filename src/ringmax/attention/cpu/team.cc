@@ -37,15 +37,20 @@ Team::Team() {
 void Team::run(std::int64_t count,
                const std::function<void(std::int64_t)>& task) {
   if (count <= 0) return;
-  Job job{.count = count, .task = &task, .ended = {}};
-  std::unique_lock lock(mutex_);
-  jobs_.push_back(&job);
+  thread_local Sleeper sleeper;
+  sleeper.done = false;
+  Job job{.count = count, .task = &task, .owner = &sleeper};
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(&job);
+  }
   if (count == 1) {
     news_.notify_one();
   } else {
     news_.notify_all();
   }
-  job.ended.wait(lock, [&] { return job.done == job.count; });
+  std::unique_lock lock(sleeper.mutex);
+  sleeper.news.wait(lock, [&] { return sleeper.done; });
 }
 
 void Team::work() {
@@ -58,9 +63,16 @@ void Team::work() {
     lock.unlock();
     (*job.task)(i);
     lock.lock();
-    // The owner cannot leave, and take the job with it, before the lock is
-    // free again.
-    if (++job.done == job.count) job.ended.notify_one();
+    if (++job.done < job.count) continue;
+    Sleeper& owner = *job.owner;
+    lock.unlock();
+    {
+      // From here on the job may be gone.
+      const std::lock_guard own(owner.mutex);
+      owner.done = true;
+    }
+    owner.news.notify_one();
+    lock.lock();
   }
 }
 

@@ -29,12 +29,19 @@ class Team {
   void run(std::int64_t count, const std::function<void(std::int64_t)>& task);
 
  private:
+  // A caller's bed; it outlives its jobs, so that who wakes it need not hold a
+  // lock that it would wake up to wait for.
+  struct Sleeper {
+    std::mutex mutex;
+    std::condition_variable news;
+    bool done = false;
+  };
   struct Job {
     std::int64_t count;
     const std::function<void(std::int64_t)>* task;
+    Sleeper* owner;
     std::int64_t next = 0;
     std::int64_t done = 0;
-    std::condition_variable ended;
   };
   Team();
   void work();
