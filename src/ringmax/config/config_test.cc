@@ -280,9 +280,10 @@ TEST(Config, NotesSayWhatIsUsedInstead) {
   std::vector<std::string> ring = {"ici_context_parallelism=2",
                                    "ring_scan_unroll=1",
                                    "context_parallel_strategy=ring"};
-  EXPECT_THAT(load_words(ring).notes,
-              Contains("ring_scan_unroll=1: no effect, keys are read where they "
-                       "lie; ring_transport=collective sends them"));
+  EXPECT_THAT(
+      load_words(ring).notes,
+      Contains("ring_scan_unroll=1: no effect, keys are read where they "
+               "lie; ring_transport=collective sends them"));
   ring.emplace_back("ring_transport=collective");
   EXPECT_THAT(
       load_words(ring).notes,

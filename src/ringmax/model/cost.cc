@@ -46,9 +46,11 @@ StepMemory step_memory(const ModelOptions& o, const mesh::Mesh& mesh,
   const std::int64_t layer_width =
       5 * o.base_emb_dim + 3 * o.base_mlp_dim +
       2 * (o.base_num_query_heads + o.base_num_kv_heads) * o.head_dim;
-  const std::int64_t saved_width =
-      o.remat_policy == RematPolicy::kNone ? layer_width : o.base_emb_dim;
+  const bool all = o.remat_policy == RematPolicy::kNone;
+  const std::int64_t saved_width = all ? layer_width : o.base_emb_dim;
   m.saved = o.base_num_decoder_layers * tokens * saved_width * activation;
+  // Weights in two orders, where devices share them (keep_weights.h).
+  if (all && mesh.device_count() > 1) m.saved += 2 * m.gradients;
   m.working = 2 * tokens * layer_width * activation;
   return m;
 }

@@ -26,7 +26,7 @@ std::int64_t model_flops(const ModelOptions& options, std::int64_t batch,
 struct StepMemory {
   std::int64_t state = 0;  // parameters and both moments
   std::int64_t gradients = 0;
-  std::int64_t saved = 0;    // layer inputs kept for the backward pass
+  std::int64_t saved = 0;    // what is kept for the backward pass
   std::int64_t working = 0;  // one layer's intermediates and the loss
   std::int64_t total() const { return state + gradients + saved + working; }
 };

@@ -14,6 +14,7 @@
 #include "ringmax/graph/parallel.h"
 #include "ringmax/mesh/axis_rules.h"
 #include "ringmax/model/attention.h"
+#include "ringmax/model/keep_weights.h"
 #include "ringmax/model/layers.h"
 #include "ringmax/model/shared_weights.h"
 
@@ -102,17 +103,28 @@ struct Attended {
   Value max_logit;  // scalar
 };
 
-// `shared`: the weights are as they are kept, to be multiplied along that axis
-// from where they lie.
+// How a layer's products find weights that devices share: along an axis, as
+// they are kept; and where they have been for the whole step.
+struct Sharing {
+  std::optional<std::string> axis;
+  const KeptWeights* kept = nullptr;
+  Value layer;  // int32 scalar
+
+  explicit operator bool() const { return axis.has_value(); }
+  Tickets tickets(std::size_t group) const {
+    return kept != nullptr ? kept->group(group).at(layer) : Tickets{};
+  }
+};
+
 Attended attend_projected(const ModelContext& c, Value x,
                           const RotaryAngles& angles, Value segment_ids_BS,
-                          const AttentionWeights& w,
-                          const std::optional<std::string>& shared) {
+                          const AttentionWeights& w, const Sharing& shared) {
   const graph::Precision precision = precision_of(c.options);
   const std::int64_t d = c.options.head_dim;
   Values features;
   if (shared) {
-    features = to_features(x, {w.query_PE, w.key_PE, w.value_PE}, *shared);
+    features = to_features(x, {w.query_PE, w.key_PE, w.value_PE}, *shared.axis,
+                           shared.tickets(kQueryKeyValue));
   }
   const auto project = [&](std::size_t which, Value weight,
                            std::string_view heads) {
@@ -138,7 +150,8 @@ Attended attend_projected(const ModelContext& c, Value x,
   const Value flat =
       graph::reshape(out, {out.dim(0), out.dim(1), out.dim(2) * out.dim(3)});
   const Value projected =
-      shared ? from_features(flat, w.out_PE, *shared)
+      shared ? from_features(flat, w.out_PE, *shared.axis,
+                             shared.tickets(kAttentionOut))
              : graph::einsum("bsp,pe->bse", flat, w.out_PE, precision);
   return {residual_stream(projected),
           graph::reduce_max(attended.max_BSH, {0, 1, 2})};
@@ -150,14 +163,17 @@ struct MlpWeights {
 };
 
 // What of F they have, times the activations' part of it.
-Value mlp_part(const ModelContext& c, Value x, const MlpWeights& w) {
+Value mlp_part(const ModelContext& c, Value x, const MlpWeights& w,
+               const Sharing& shared) {
   const graph::Precision precision = precision_of(c.options);
   const auto weight = [&](Value kept, std::string_view name) {
     return used(kept, c.infos[parameter_index(c.infos, name)], c);
   };
-  const std::optional<std::string> shared = sharing_axis(c, x.graph->mesh());
   Values features;
-  if (shared) features = to_features(x, {w.gate_FE, w.up_FE}, *shared);
+  if (shared) {
+    features = to_features(x, {w.gate_FE, w.up_FE}, *shared.axis,
+                           shared.tickets(kGateUp));
+  }
   const auto hidden = [&](std::size_t which, Value kept, std::string_view name,
                           std::string_view remat_name) {
     const Value y =
@@ -172,7 +188,8 @@ Value mlp_part(const ModelContext& c, Value x, const MlpWeights& w) {
   const Value up = hidden(1, w.up_FE, "layers/mlp/wi_1", "mlpwi_1");
   const Value activated = gate * graph::logistic(gate) * up;
   if (shared) {
-    return residual_stream(from_features(activated, w.down_FE, *shared));
+    return residual_stream(from_features(activated, w.down_FE, *shared.axis,
+                                         shared.tickets(kDown)));
   }
   return residual_stream(graph::einsum(
       "bsf,fe->bse", activated, weight(w.down_FE, "layers/mlp/wo"), precision));
@@ -189,10 +206,11 @@ Value in_pieces(Value w_FE, std::int64_t shards, std::int64_t pieces) {
                         {pieces, f / pieces, e});
 }
 
-Value mlp(const ModelContext& c, Value x, const MlpWeights& w) {
+Value mlp(const ModelContext& c, Value x, const MlpWeights& w,
+          const Sharing& shared) {
   const Scope scope(*x.graph, "mlp");
   const std::int64_t pieces = mlp_pieces(c.options, x.graph->mesh(), x.dims());
-  if (pieces == 1) return mlp_part(c, x, w);
+  if (pieces == 1) return mlp_part(c, x, w, shared);
   const mesh::Mesh& mesh = x.graph->mesh();
   const std::int64_t f = w.gate_FE.dim(0);
   const std::int64_t shards =
@@ -202,14 +220,15 @@ Value mlp(const ModelContext& c, Value x, const MlpWeights& w) {
   options.remat = remat_of(c.options);
   options.unroll = !c.options.scan_layers;
   const auto cut = [&](Value kept) { return in_pieces(kept, shards, pieces); };
-  return graph::
-      scan(*x.graph, {graph::zeros_like(x)},
-           {cut(w.gate_FE), cut(w.up_FE), cut(w.down_FE)}, options,
-           [&](Value, const Values& sum, const Values& piece) {
-             const Value part = mlp_part(c, x, {piece[0], piece[1], piece[2]});
-             return graph::ScanValues{{sum[0] + part}, {}};
-           })
-          .carry[0];
+  return graph::scan(*x.graph, {graph::zeros_like(x)},
+                     {cut(w.gate_FE), cut(w.up_FE), cut(w.down_FE)}, options,
+                     [&](Value, const Values& sum, const Values& piece) {
+                       const Value part =
+                           mlp_part(c, x, {piece[0], piece[1], piece[2]},
+                                    Sharing{shared.axis, nullptr, {}});
+                       return graph::ScanValues{{sum[0] + part}, {}};
+                     })
+      .carry[0];
 }
 
 Value embed(const ModelContext& c, Value table, const ParameterInfo& info,
@@ -266,7 +285,7 @@ Value attention_layer(const ModelContext& context, Value x_BSE,
                       const AttentionWeights& layer) {
   return attend_projected(context, x_BSE,
                           rotary_angles(inputs.positions_BS, context.options),
-                          inputs.segment_ids_BS, layer, std::nullopt)
+                          inputs.segment_ids_BS, layer, {})
       .x_BSE;
 }
 
@@ -303,11 +322,12 @@ DecoderOutput decoder(const ModelContext& c, const Values& weights,
   options.remat = remat_of(c.options);
   options.unroll = !c.options.scan_layers;
   const double epsilon = c.options.normalization_layer_epsilon;
-  const std::optional<std::string> shared = sharing_axis(c, g.mesh());
+  const std::optional<std::string> axis = sharing_axis(c, g.mesh());
   const graph::ScanValues scanned = graph::scan(
       g, {x0}, xs, options,
-      [&](Value, const Values& carry, const Values& slices) {
+      [&](Value i_layer, const Values& carry, const Values& slices) {
         const Scope layer(g, "layers");
+        const Sharing shared{axis, c.kept, i_layer};
         // Converting and gathering stay inside the loop: the compiler would do
         // them for all layers at once.
         const Values w0 = graph::optimization_barrier(slices);
@@ -323,8 +343,8 @@ DecoderOutput decoder(const ModelContext& c, const Values& weights,
             c, rms_norm(x, w0[0], epsilon), angles, inputs.segment_ids_BS,
             {w[1], w[2], w[3], w[4], sinks}, shared);
         const Value h = x + attended.x_BSE;
-        const Value out =
-            h + mlp(c, rms_norm(h, w0[5], epsilon), {w0[6], w0[7], w0[8]});
+        const Value out = h + mlp(c, rms_norm(h, w0[5], epsilon),
+                                  {w0[6], w0[7], w0[8]}, shared);
         Values stacked_out;
         if (c.attention.record_max_logits) {
           stacked_out.push_back(attended.max_logit);

@@ -12,6 +12,8 @@
 
 namespace ringmax::model {
 
+class KeptWeights;
+
 // Everything a model builder needs besides values.
 struct ModelContext {
   const ModelOptions& options;
@@ -19,6 +21,8 @@ struct ModelContext {
   const std::vector<ParameterInfo>& infos;
   attention::ContextPlan plan = {};
   hw::Target target = {};
+  // Products' weights, where they are shared for a whole step (keep_weights.h).
+  const KeptWeights* kept = nullptr;
 };
 
 // What a row of the batch is, slot by slot, in the order of the plan's layout;

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "ringmax/base/error.h"
 #include "ringmax/graph/control.h"
@@ -26,8 +27,7 @@ struct Columns {
   std::int64_t shards, chunks, columns;
   // Chunks one after another instead of a loop over them.
   bool written_out;
-  // Where devices read the head from where its parts lie (shared_weights.h).
-  std::optional<std::string> shared;
+  std::optional<SharedHead> shared;
   std::int64_t width() const { return shards * columns; }
   graph::ScanOptions walk() const {
     graph::ScanOptions options;
@@ -66,8 +66,12 @@ Value column_ids(Graph& g, Value i, const Columns& c) {
   return graph::reshape(shard + start + graph::iota(g, shape, 1), {c.width()});
 }
 
-Value chunk_logits(Value hidden_BSE, Value w_VE, const Columns& c) {
-  if (c.shared) return shared_features(hidden_BSE, {w_VE}, *c.shared)[0];
+// With the head's chunk `i`, w.
+Value chunk_logits(Value hidden_BSE, Value w_VE, Value i, const Columns& c) {
+  if (c.shared) {
+    return shared_features(hidden_BSE, {w_VE}, c.shared->axis,
+                           c.shared->tickets.at(i))[0];
+  }
   const Value logits =
       graph::einsum("bse,ve->bsv", hidden_BSE, w_VE, DType::kF32);
   return graph::constrain(
@@ -103,7 +107,7 @@ Statistics statistics(Value hidden, Value head, Value targets,
           g, init, {}, options,
           [&](Value i, const Values& s, const Values&) {
             const Value logits =
-                chunk_logits(hidden, chunk_of(chunks, i, c), c);
+                chunk_logits(hidden, chunk_of(chunks, i, c), i, c);
             const Dims& dims = logits.dims();
             const Value top =
                 graph::maximum(s[0], graph::reduce_max(logits, {2}));
@@ -135,7 +139,7 @@ HeadGradients backward(Value hidden, Value head, Value targets, Value lse,
   const graph::ScanValues out = graph::scan(
       g, {zero}, {}, options, [&](Value i, const Values& s, const Values&) {
         const Value w = chunk_of(chunks, i, c);
-        const Value logits = chunk_logits(hidden, w, c);
+        const Value logits = chunk_logits(hidden, w, i, c);
         const Dims& dims = logits.dims();
         const Value p = graph::exp(logits - over_columns(lse, dims));
         const Value hit = is_target(targets, column_ids(g, i, c), dims);
@@ -143,8 +147,8 @@ HeadGradients backward(Value hidden, Value head, Value targets, Value lse,
         const Value dlogits = graph::convert(
             (p - one_hot) * over_columns(dnll_BS, dims), hidden.dtype());
         if (c.shared) {
-          const Values d =
-              shared_feature_gradients(hidden, {w}, {dlogits}, *c.shared);
+          const Values d = shared_feature_gradients(
+              hidden, {w}, {dlogits}, c.shared->axis, c.shared->tickets.at(i));
           return graph::ScanValues{{s[0] + d[0]}, {d[1]}};
         }
         const Value dhidden =
@@ -208,7 +212,7 @@ std::int64_t vocabulary_chunks(std::int64_t vocab_per_shard,
 
 Loss cross_entropy(Value hidden_BSE, Value head_VE, Value targets_BS,
                    Value weights_BS, std::int64_t num_vocab_tiling,
-                   bool written_out, const std::optional<std::string>& shared) {
+                   bool written_out, const std::optional<SharedHead>& shared) {
   Graph& g = *hidden_BSE.graph;
   const graph::Scope scope(g, "loss");
   if (head_VE.rank() != 2 || hidden_BSE.rank() != 3 ||
@@ -228,20 +232,36 @@ Loss cross_entropy(Value hidden_BSE, Value head_VE, Value targets_BS,
     const Value total = sum_all(weights);
     return graph::maximum(total, graph::full_like(total, 1));
   };
+  Values inputs = {hidden_BSE, head_VE, targets_BS, weights_BS};
+  const bool kept = shared && shared->tickets.to_features.valid();
+  if (kept) {
+    inputs.push_back(shared->tickets.to_features);
+    inputs.push_back(shared->tickets.from_features);
+  }
+  // As the functions below are given the tickets.
+  const auto columns = [c, kept](const Values& given) {
+    Columns own = c;
+    if (kept) own.shared->tickets = {given[4], given[5]};
+    return own;
+  };
   const Values out = graph::custom_vjp(
-      g, {hidden_BSE, head_VE, targets_BS, weights_BS},
+      g, inputs,
       [&](const Values& in) {
-        const Statistics s = statistics(in[0], in[1], in[2], c);
+        const Statistics s = statistics(in[0], in[1], in[2], columns(in));
         const Value mean =
             sum_all((s.lse_BS - s.target_BS) * in[3]) / valid_count(in[3]);
-        return graph::CustomVjpForward{
-            {mean}, {in[0], in[1], in[2], in[3], s.lse_BS}, {}};
+        Values residuals = in;
+        residuals.push_back(s.lse_BS);
+        return graph::CustomVjpForward{{mean}, std::move(residuals), {}};
       },
       [&](const Values& r, const Values& ct) {
         const Value dnll =
             r[3] * graph::broadcast_to(ct[0] / valid_count(r[3]), r[3].dims());
-        const HeadGradients d = backward(r[0], r[1], r[2], r[4], dnll, c);
-        return Values{d.hidden_BSE, d.head_VE, {}, {}};
+        const HeadGradients d =
+            backward(r[0], r[1], r[2], r.back(), dnll, columns(r));
+        Values gradients = {d.hidden_BSE, d.head_VE};
+        gradients.resize(r.size() - 1);
+        return gradients;
       });
   return {out[0], sum_all(weights_BS)};
 }

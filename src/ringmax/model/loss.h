@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ringmax/graph/graph.h"
+#include "ringmax/model/shared_weights.h"
 
 namespace ringmax::model {
 
@@ -16,6 +17,12 @@ namespace ringmax::model {
 // that (2048), or else up to 24576.
 std::int64_t vocabulary_chunks(std::int64_t vocab_per_shard,
                                std::int64_t num_vocab_tiling);
+
+// A head that devices read from where its parts lie (shared_weights.h).
+struct SharedHead {
+  std::string axis;
+  StackTickets tickets = {};  // of its chunks; may be invalid
+};
 
 struct Loss {
   graph::Value mean;     // float32 scalar; 0 when no token is valid
@@ -28,11 +35,11 @@ struct Loss {
 // exists, forward or backward: chunks are computed, used and forgotten, and
 // each chunk of the head's gradient is reduced as it is made. `written_out`:
 // chunks follow one another in the program instead of being a loop. `shared`:
-// the axis along which the head is shared out (shared_weights.h), if it is.
+// how the head is shared out, if it is.
 Loss cross_entropy(graph::Value hidden_BSE, graph::Value head_VE,
                    graph::Value targets_BS, graph::Value weights_BS,
                    std::int64_t num_vocab_tiling, bool written_out = false,
-                   const std::optional<std::string>& shared = std::nullopt);
+                   const std::optional<SharedHead>& shared = std::nullopt);
 
 }  // namespace ringmax::model
 

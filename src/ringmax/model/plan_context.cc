@@ -102,10 +102,10 @@ class Planner {
               : "context_parallel_load_balance is false"));
     }
     if (options_.ring_scan_unroll > 0 && made.in_memory) {
-      plan.notes.push_back(
-          fmt::format("ring_scan_unroll={}: no effect, keys are read where they "
-                      "lie; ring_transport=collective sends them",
-                      options_.ring_scan_unroll));
+      plan.notes.push_back(fmt::format(
+          "ring_scan_unroll={}: no effect, keys are read where they "
+          "lie; ring_transport=collective sends them",
+          options_.ring_scan_unroll));
     } else if (options_.ring_scan_unroll > 0 && target_.collectives_block() &&
                !made.ring_axis.empty()) {
       plan.notes.push_back(fmt::format(

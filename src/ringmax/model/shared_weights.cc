@@ -40,6 +40,11 @@ struct Devices {
     return call(cpu::kShareWeights, weights, {Shape(DType::kI64, {1})},
                 cpu::share_attributes(count(), turned))[0];
   }
+  Value keep_weights(const Values& stacks, bool turned) const {
+    return call(cpu::kShareWeights, stacks,
+                {Shape(DType::kI64, {stacks[0].dim(0)})},
+                cpu::share_attributes(count(), turned, /*kept=*/true))[0];
+  }
   Value share_activations(Value x_TE, const Values& y_TF) const {
     Values operands = {x_TE};
     operands.insert(operands.end(), y_TF.begin(), y_TF.end());
@@ -117,10 +122,12 @@ Dims features_of(const Values& weights_FE) {
   return features;
 }
 
-Values join(Values a, const Values& b) {
+template <typename T>
+std::vector<T> join(std::vector<T> a, const std::vector<T>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
+Values join(Values a, const Values& b) { return join<Value>(std::move(a), b); }
 template <typename T>
 std::vector<T> part(const std::vector<T>& all, std::size_t begin,
                     std::size_t end) {
@@ -155,99 +162,218 @@ std::optional<std::string> sharing_axis(const ModelContext& c,
   return std::nullopt;
 }
 
+Tickets StackTickets::at(Value i) const {
+  if (!to_features.valid()) return {};
+  const auto column = [&](Value all_DN) {
+    return graph::reshape(graph::dynamic_slice_dim(all_DN, 1, i, 1),
+                          {all_DN.dim(0)});
+  };
+  return {column(to_features), column(from_features)};
+}
+
+KeptWeights::KeptWeights(const std::vector<Values>& groups,
+                         const std::string& axis)
+    : axis_(axis) {
+  Graph& g = *groups.at(0).at(0).graph;
+  Values in;
+  for (const Values& group : groups) in = join(in, group);
+  const std::vector<PartitionSpec> specs(in.size(),
+                                         PartitionSpec{{}, {}, {axis}});
+  all_ = graph::manual_computation(
+      g, in, specs, {PartitionSpec{}}, [&](const Values& local) {
+        const Devices devices{g, axis};
+        Values tickets;
+        std::size_t at = 0;
+        for (const Values& group : groups) {
+          const Values own = part(local, at, at + group.size());
+          at += group.size();
+          tickets.push_back(devices.keep_weights(own, true));
+          tickets.push_back(devices.keep_weights(own, false));
+        }
+        const Value mine = graph::concatenate(tickets, 0);
+        return Values{
+            graph::all_gather(graph::reshape(mine, {1, mine.dim(0)}), axis, 0)};
+      })[0];
+  std::int64_t at = 0;
+  for (const Values& group : groups) {
+    const auto next = [&] {
+      const std::int64_t begin = at;
+      at += group[0].dim(0);
+      return graph::slice(all_, {0, begin}, {all_.dim(0), at}, {1, 1});
+    };
+    StackTickets tickets;
+    tickets.to_features = next();
+    tickets.from_features = next();
+    groups_.push_back(tickets);
+  }
+}
+
+Value KeptWeights::release(Value x) const {
+  Graph& g = *x.graph;
+  return graph::manual_computation(
+      g, {graph::reshape(all_, {all_.dim(0) * all_.dim(1)}), x},
+      {PartitionSpec{}, PartitionSpec{}}, {PartitionSpec{}},
+      [&](const Values& local) {
+        return Devices{g, axis_}.call(cpu::kRelease, local, {x.shape()}, "{}");
+      })[0];
+}
+
+namespace {
+
+// What a product's manual computation is given besides its operands: nothing,
+// or the tickets of its weights.
+struct Given {
+  Values values;
+  std::vector<PartitionSpec> specs;
+
+  explicit Given(const Tickets& tickets) {
+    if (!tickets.valid()) return;
+    values = {tickets.to_features, tickets.from_features};
+    specs.resize(2);
+  }
+  std::size_t count() const { return values.size(); }
+  // The tickets at the end of a list.
+  static Tickets of(const Values& list, bool given) {
+    if (!given) return {};
+    return {list[list.size() - 2], list[list.size() - 1]};
+  }
+};
+
+// Tickets of weights, and of activations where there are some.
+struct Met {
+  Value weights, activations;
+};
+Met meet(const Devices& devices, const Values& weights, bool turned,
+         const Tickets& kept, Value activations) {
+  Values own;
+  if (!kept.valid()) own.push_back(devices.share_weights(weights, turned));
+  if (activations.valid()) own.push_back(activations);
+  const Values lists = own.empty() ? Values{} : devices.meet(own);
+  Met met;
+  met.weights = !kept.valid() ? lists[0]
+                : turned      ? kept.to_features
+                              : kept.from_features;
+  if (activations.valid()) met.activations = lists.back();
+  return met;
+}
+
+}  // namespace
+
 Values shared_features(Value x_BSE, const Values& weights_FE,
-                       const std::string& axis) {
+                       const std::string& axis, const Tickets& tickets) {
   Graph& g = *x_BSE.graph;
   const std::size_t n = weights_FE.size();
+  const Given given(tickets);
   const PartitionSpec tokens = tokens_spec(g.mesh());
   std::vector<PartitionSpec> specs(1 + n, weight_spec(axis));
   specs[0] = tokens;
   return graph::manual_computation(
-      g, join({x_BSE}, weights_FE), specs,
-      std::vector<PartitionSpec>(n, tokens), [&](const Values& local) {
+      g, join(join({x_BSE}, weights_FE), given.values),
+      join(specs, given.specs), std::vector<PartitionSpec>(n, tokens),
+      [&](const Values& local) {
         const Devices devices{g, axis};
-        const Values weights = part(local, 1, local.size());
-        const Value tickets =
-            devices.meet({devices.share_weights(weights, true)})[0];
-        return unrows(
-            devices.to_features(rows(local[0]), tickets, features_of(weights)),
-            local[0]);
+        const Values weights = part(local, 1, 1 + n);
+        const Met met =
+            meet(devices, weights, true, Given::of(local, tickets.valid()), {});
+        return unrows(devices.to_features(rows(local[0]), met.weights,
+                                          features_of(weights)),
+                      local[0]);
       });
 }
 
 Values shared_feature_gradients(Value x_BSE, const Values& weights_FE,
-                                const Values& dy_BSF, const std::string& axis) {
+                                const Values& dy_BSF, const std::string& axis,
+                                const Tickets& tickets) {
   Graph& g = *x_BSE.graph;
   const std::size_t n = weights_FE.size();
+  const Given given(tickets);
   const PartitionSpec tokens = tokens_spec(g.mesh());
   std::vector<PartitionSpec> specs(1 + n, weight_spec(axis));
   specs[0] = tokens;
   std::vector<PartitionSpec> in_specs = specs;
   in_specs.insert(in_specs.end(), n, tokens);
   return graph::manual_computation(
-      g, join(join({x_BSE}, weights_FE), dy_BSF), in_specs, specs,
-      [&](const Values& local) {
+      g, join(join(join({x_BSE}, weights_FE), dy_BSF), given.values),
+      join(in_specs, given.specs), specs, [&](const Values& local) {
         const Devices devices{g, axis};
         const Value x = rows(local[0]);
         const Values weights = part(local, 1, 1 + n);
-        const Values dy = rows(part(local, 1 + n, local.size()));
-        const Values tickets =
-            devices.meet({devices.share_weights(weights, false),
-                          devices.share_activations(x, dy)});
+        const Values dy = rows(part(local, 1 + n, 1 + 2 * n));
+        const Met met =
+            meet(devices, weights, false, Given::of(local, tickets.valid()),
+                 devices.share_activations(x, dy));
         return join(
-            unrows({devices.from_features(dy, tickets[0], x.dim(1))}, local[0]),
-            devices.weight_gradients(tickets[1], x.dim(0), weights));
+            unrows({devices.from_features(dy, met.weights, x.dim(1))},
+                   local[0]),
+            devices.weight_gradients(met.activations, x.dim(0), weights));
       });
 }
 
 Values to_features(Value x_BSE, const Values& weights_FE,
-                   const std::string& axis) {
+                   const std::string& axis, const Tickets& tickets) {
+  const std::size_t n = weights_FE.size();
+  const bool kept = tickets.valid();
   return graph::custom_vjp(
-      *x_BSE.graph, join({x_BSE}, weights_FE),
+      *x_BSE.graph, join(join({x_BSE}, weights_FE), Given(tickets).values),
       [&](const Values& in) {
         return graph::CustomVjpForward{
-            shared_features(in[0], part(in, 1, in.size()), axis), in, {}};
+            shared_features(in[0], part(in, 1, 1 + n), axis,
+                            Given::of(in, kept)),
+            in,
+            {}};
       },
-      [&](const Values& in, const Values& dy_BSF) {
-        return shared_feature_gradients(in[0], part(in, 1, in.size()), dy_BSF,
-                                        axis);
+      [axis, n, kept](const Values& in, const Values& dy_BSF) {
+        Values d = shared_feature_gradients(in[0], part(in, 1, 1 + n), dy_BSF,
+                                            axis, Given::of(in, kept));
+        d.resize(in.size());  // tickets have none
+        return d;
       });
 }
 
-Value from_features(Value y_BSF, Value weight_FE, const std::string& axis) {
+Value from_features(Value y_BSF, Value weight_FE, const std::string& axis,
+                    const Tickets& tickets) {
   Graph& g = *y_BSF.graph;
   const PartitionSpec tokens = tokens_spec(g.mesh());
+  const Given given(tickets);
+  const bool kept = tickets.valid();
   const std::vector<PartitionSpec> specs = {tokens, weight_spec(axis)};
   return graph::custom_vjp(
-      g, {y_BSF, weight_FE},
+      g, join({y_BSF, weight_FE}, given.values),
       [&](const Values& in) {
         Values x = graph::manual_computation(
-            g, in, specs, {tokens}, [&](const Values& local) {
+            g, in, join(specs, given.specs), {tokens},
+            [&](const Values& local) {
               const Devices devices{g, axis};
-              const Value tickets =
-                  devices.meet({devices.share_weights({local[1]}, false)})[0];
-              return unrows({devices.from_features({rows(local[0])}, tickets,
-                                                   in[1].dim(1))},
+              const Met met =
+                  meet(devices, {local[1]}, false, Given::of(local, kept), {});
+              return unrows({devices.from_features({rows(local[0])},
+                                                   met.weights, in[1].dim(1))},
                             local[0]);
             });
         return graph::CustomVjpForward{std::move(x), in, {}};
       },
-      [&g, axis, specs, tokens](const Values& in, const Values& dx_BSE) {
+      [&g, axis, specs, tokens, kept, given_specs = given.specs](
+          const Values& in, const Values& dx_BSE) {
+        const Values operands = {in[0], in[1], dx_BSE[0]};
         std::vector<PartitionSpec> in_specs = specs;
         in_specs.push_back(tokens);
-        return graph::manual_computation(
-            g, join(in, dx_BSE), in_specs, specs, [&](const Values& local) {
+        Values d = graph::manual_computation(
+            g, join(operands, part(in, 2, in.size())),
+            join(in_specs, given_specs), specs, [&](const Values& local) {
               const Devices devices{g, axis};
               const Value y = rows(local[0]);
               const Value dx = rows(local[2]);
-              const Values tickets =
-                  devices.meet({devices.share_weights({local[1]}, true),
-                                devices.share_activations(dx, {y})});
+              const Met met =
+                  meet(devices, {local[1]}, true, Given::of(local, kept),
+                       devices.share_activations(dx, {y}));
               return join(
-                  unrows(devices.to_features(dx, tickets[0], {y.dim(1)}),
+                  unrows(devices.to_features(dx, met.weights, {y.dim(1)}),
                          local[0]),
-                  devices.weight_gradients(tickets[1], y.dim(0), {local[1]}));
+                  devices.weight_gradients(met.activations, y.dim(0),
+                                           {local[1]}));
             });
+        d.resize(in.size());  // tickets have none
+        return d;
       })[0];
 }
 

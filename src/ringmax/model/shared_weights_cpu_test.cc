@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -88,13 +90,17 @@ struct Sizes {
   std::string axis = "context";
 };
 
+// How devices come by weights they do not own.
+enum class How { kGathered, kShared, kKept };
+
 // y_i = x W_i^T, z = sum of y_i V_i with weights W_i and V_i, and the gradients
-// of <z, dz>: x, W..., V..., dz -> z, dx, dW..., dV...
+// of <z, dz>: x, W..., V..., dz -> z, dx, dW..., dV..., the last of them again
+// as a sum where weights are kept.
 struct Program {
   graph::Graph g;
   std::vector<HostArray> arguments;
 
-  Program(const Sizes& s, bool shared) : g(mesh_of(s.axis)) {
+  Program(const Sizes& s, How how) : g(mesh_of(s.axis)) {
     const PartitionSpec kept{{}, {s.axis}};
     PartitionSpec tokens =
         mesh::logical_to_spec({"activation_batch", "activation_length"},
@@ -117,17 +123,35 @@ struct Program {
     const Value dz = parameter(x_dims, tokens);
     const std::size_t n = s.features.size();
     const Values up(all.begin() + 1, all.begin() + 1 + n);
+    std::optional<KeptWeights> weights;
+    const auto tickets = [&](std::size_t group) {
+      return weights ? weights->group(group).at(
+                           graph::constant(g, Shape(DType::kI32, {}), 0))
+                     : Tickets{};
+    };
+    if (how == How::kKept) {
+      const auto stack = [](Value w) {
+        return graph::reshape(w, {1, w.dim(0), w.dim(1)});
+      };
+      std::vector<Values> groups(1);
+      for (std::size_t i = 0; i < n; ++i) {
+        groups[0].push_back(stack(up[i]));
+        groups.push_back({stack(all[1 + n + i])});
+      }
+      weights.emplace(groups, s.axis);
+    }
     Values y;
-    if (shared) {
-      y = to_features(x, up, s.axis);
+    if (how != How::kGathered) {
+      y = to_features(x, up, s.axis, tickets(0));
     } else {
       for (const Value& w : up) y.push_back(graph::einsum("bse,fe->bsf", x, w));
     }
     Value z;
     for (std::size_t i = 0; i < n; ++i) {
       const Value v = all[1 + n + i];
-      const Value part = shared ? from_features(y[i], v, s.axis)
-                                : graph::einsum("bsf,fe->bse", y[i], v);
+      const Value part = how == How::kGathered
+                             ? graph::einsum("bsf,fe->bse", y[i], v)
+                             : from_features(y[i], v, s.axis, tickets(1 + i));
       z = i == 0 ? part : z + part;
     }
     g.result("z", z, tokens);
@@ -135,6 +159,14 @@ struct Program {
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       g.result("d" + std::to_string(i), gradients[i], i == 0 ? tokens : kept);
     }
+    if (!weights) return;
+    Value sum = graph::constant(g, Shape(DType::kF32, {}), 0);
+    for (const Value& d : gradients) {
+      std::vector<std::int64_t> dims(static_cast<std::size_t>(d.rank()));
+      std::iota(dims.begin(), dims.end(), 0);
+      sum = sum + graph::reduce_sum(d, dims);
+    }
+    g.result("sum", weights->release(sum));
   }
 };
 
@@ -226,25 +258,39 @@ TEST(SharedWeights, MultiplyAsFloat64DoesWithGradients) {
            Sizes{1, 8, 128, {1, 33}},
            Sizes{8, 5, 384, {40, 24}, "fsdp"},
        }) {
-    const Program p(s, true);
+    const Program p(s, How::kShared);
     const std::vector<HostArray> got = testing::run_graph(p.g, p.arguments);
     expect_near(got, expected(s, p.arguments));
+    EXPECT_EQ(waiting(), 0);
+    // Kept for the whole program they give the same bits.
+    const Program k(s, How::kKept);
+    const std::vector<HostArray> same = testing::run_graph(k.g, k.arguments);
+    ASSERT_EQ(same.size(), got.size() + 1);
+    double sum = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const auto a = got[i].bytes();
+      const auto b = same[i].bytes();
+      EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end())) << i;
+      for (const float v : got[i].data<float>()) sum += i == 0 ? 0 : v;
+    }
+    // Of some ten thousand numbers that cancel.
+    EXPECT_NEAR(same.back().data<float>()[0], sum, 0.5);
     EXPECT_EQ(waiting(), 0);
   }
 }
 
 TEST(SharedWeights, GatheredOnesGiveTheSame) {
   const Sizes s{1, 8 * 16, 128, {64, 48}};
-  const Program p(s, false);
+  const Program p(s, How::kGathered);
   expect_near(testing::run_graph(p.g, p.arguments), expected(s, p.arguments));
 }
 
 // Steps are handed out without waiting for their results: devices run into the
 // next one while others are in the last. (XLA itself stands still with some 40
 // of them, whatever the program.)
-TEST(SharedWeights, StepsInFlightTogetherGiveTheSameBits) {
+void expect_the_same_bits_in_flight(How how) {
   const Sizes s{1, 8 * 9, 128, {40, 24}};
-  const Program p(s, true);
+  const Program p(s, how);
   const testing::CompiledGraph compiled(p.g);
   const std::vector<HostArray> first = compiled.run(p.arguments);
   std::vector<train::DeviceArray> arguments;
@@ -270,6 +316,10 @@ TEST(SharedWeights, StepsInFlightTogetherGiveTheSameBits) {
     }
   }
   EXPECT_EQ(waiting(), 0);
+}
+TEST(SharedWeights, StepsInFlightTogetherGiveTheSameBits) {
+  expect_the_same_bits_in_flight(How::kShared);
+  expect_the_same_bits_in_flight(How::kKept);
 }
 
 // A call of one device by itself.
@@ -303,9 +353,19 @@ TEST(SharedWeights, CallsThatDoNotFitAreErrors) {
   EXPECT_THAT(error_of(cpu::kShareWeights, {f32({8, 20})}, {ticket},
                        cpu::share_attributes(1, true)),
               HasSubstr("20 columns a device are no multiple of 16"));
-  EXPECT_THAT(error_of(cpu::kShareWeights, {f32({8, 16, 2})}, {ticket},
+  EXPECT_THAT(error_of(cpu::kShareWeights, {f32({2})}, {ticket},
                        cpu::share_attributes(1, false)),
-              HasSubstr("weight is f32[8,16,2], not a matrix of f32"));
+              HasSubstr("weight is f32[2], not a matrix of f32"));
+  EXPECT_THAT(error_of(cpu::kShareWeights, {f32({3, 2, 16})}, {ticket},
+                       cpu::share_attributes(1, false)),
+              HasSubstr("ticket is s64[1], not s64[3]"));
+  EXPECT_THAT(error_of(cpu::kShareWeights, {f32({3, 2, 16}), f32({2, 2, 16})},
+                       {ticket}, cpu::share_attributes(1, false)),
+              HasSubstr("matrices of a weight are 2, not 3"));
+  EXPECT_THAT(error_of(cpu::kRelease, {ticket, f32({})}, {f32({})}, "{}"),
+              HasSubstr("array 0 is not kept"));
+  EXPECT_THAT(error_of(cpu::kRelease, {f32({1}), f32({})}, {f32({})}, "{}"),
+              HasSubstr("tickets is f32[1], not a list"));
   EXPECT_THAT(error_of(cpu::kShareWeights, {f32({8, 16})}, {ticket}, one),
               HasSubstr("attribute turned is missing"));
   EXPECT_THAT(error_of(cpu::kShareWeights, {f32({8, 16})}, {f32({1})},

@@ -7,6 +7,7 @@
 #include "ringmax/graph/parallel.h"
 #include "ringmax/mesh/axis_rules.h"
 #include "ringmax/model/decoder.h"
+#include "ringmax/model/keep_weights.h"
 #include "ringmax/model/loss.h"
 #include "ringmax/model/shared_weights.h"
 
@@ -136,18 +137,27 @@ std::unique_ptr<Graph> step_program(const StepSettings& settings) {
   scalars.correction1 = scalar("bias_correction1");
   scalars.correction2 = scalar("bias_correction2");
 
-  const model::ModelContext context{settings.model, settings.attention, infos,
-                                    settings.plan, settings.target};
+  model::ModelContext context{settings.model, settings.attention, infos,
+                              settings.plan, settings.target};
+  const std::optional<model::KeptWeights> kept =
+      model::keep_weights(context, settings.mesh, weights);
+  if (kept) context.kept = &*kept;
   const model::DecoderOutput decoded =
       model::decoder(context, weights, {tokens, positions, segment_ids});
+  std::optional<model::SharedHead> shared_head;
+  if (const auto axis = model::sharing_axis(context, settings.mesh)) {
+    shared_head = {*axis,
+                   kept ? kept->group(model::kHead) : model::StackTickets{}};
+  }
   const model::Loss loss = model::cross_entropy(
       decoded.hidden_BSE, model::output_head(context, weights), targets, valid,
       settings.model.num_vocab_tiling, !settings.model.scan_layers,
-      model::sharing_axis(context, settings.mesh));
+      shared_head);
   const Values gradients = kept_gradients(graph::gradient(loss.mean, weights),
                                           infos, settings.train.grad_dtype);
   const graph::Scope scope(g, "optimizer");
-  const Value norm = global_norm(gradients);
+  Value norm = global_norm(gradients);
+  if (kept) norm = kept->release(norm);
   scalars.clip = clip_factor(norm, settings.train.gradient_clipping_threshold);
   std::vector<Updated> updated;
   for (std::size_t i = 0; i < infos.size(); ++i) {

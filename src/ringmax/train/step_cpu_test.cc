@@ -104,6 +104,8 @@ struct Case {
   std::function<void(model::ModelOptions&)> change = [](auto&) {};
   bool record_max_logits = false;
   DType grad_dtype = DType::kF32;
+  // Auto: in memory.
+  attention::RingTransport transport = attention::RingTransport::kAuto;
 };
 
 struct Trained {
@@ -151,6 +153,7 @@ class Trainer {
     attention_.sa_block_q = attention_.sa_block_q_dkv = 16;
     attention_.sa_block_kv = attention_.sa_block_kv_dkv = 16;
     attention_.record_max_logits = c.record_max_logits;
+    attention_.ring_transport = c.transport;
     options_.grad_dtype = c.grad_dtype;
     attention::ContextPlan plan;
     plan.strategy = c.strategy;
@@ -256,22 +259,29 @@ TEST(TrainStep, InitialValuesAreTheSameBitsOnEveryMesh) {
 }
 
 TEST(TrainStep, AZigzagRingAgreesAndIsBitEqualWhenRunTwice) {
-  const Trainer trainer({.mesh = ring_of(8), .layout = LayoutKind::kZigzag});
-  const Trained a = trainer.run(whole_rows());
-  expect_losses_near(a, one_device());
-  const Trained b = trainer.run(whole_rows());
-  EXPECT_EQ(a.losses, b.losses);
-  EXPECT_EQ(a.norms, b.norms);
-  EXPECT_TRUE(same_bits(a.state, b.state));
+  for (const auto transport : {attention::RingTransport::kMemory,
+                               attention::RingTransport::kCollective}) {
+    const Trainer trainer({.mesh = ring_of(8),
+                           .layout = LayoutKind::kZigzag,
+                           .transport = transport});
+    const Trained a = trainer.run(whole_rows());
+    expect_losses_near(a, one_device());
+    const Trained b = trainer.run(whole_rows());
+    EXPECT_EQ(a.losses, b.losses);
+    EXPECT_EQ(a.norms, b.norms);
+    EXPECT_TRUE(same_bits(a.state, b.state));
+  }
 }
 
 TEST(TrainStep, AStripedRingAgreesAndSoDoesKeepingEverything) {
   expect_like_one_device({.mesh = ring_of(4),
                           .layout = LayoutKind::kStriped,
-                          .change = [](model::ModelOptions& o) {
-                            o.remat_policy = model::RematPolicy::kNone;
-                            o.num_mlp_tiling = 2;
-                          }});
+                          .change =
+                              [](model::ModelOptions& o) {
+                                o.remat_policy = model::RematPolicy::kNone;
+                                o.num_mlp_tiling = 2;
+                              },
+                          .transport = attention::RingTransport::kCollective});
 }
 
 TEST(TrainStep, LayersWrittenOutAgreeWithALoop) {
@@ -287,7 +297,8 @@ TEST(TrainStep, LayersWrittenOutAgreeWithALoop) {
                           }});
   expect_like_one_device(
       {.mesh = ring_of(2),
-       .change = [](model::ModelOptions& o) { o.scan_layers = false; }});
+       .change = [](model::ModelOptions& o) { o.scan_layers = false; },
+       .transport = attention::RingTransport::kCollective});
 }
 
 TEST(TrainStep, AllGatherAgreesWithOneDevice) {
@@ -348,7 +359,11 @@ TEST(TrainStep, AWindowedRingAgreesWithOneDevice) {
   const Trained want = Trainer({.change = window}).run(whole_rows());
   EXPECT_NE(want.losses, one_device().losses);
   expect_losses_near(
-      Trainer({.mesh = ring_of(8), .change = window}).run(whole_rows()), want);
+      Trainer({.mesh = ring_of(8),
+               .change = window,
+               .transport = attention::RingTransport::kCollective})
+          .run(whole_rows()),
+      want);
 }
 
 // Everything at once.

@@ -69,5 +69,33 @@ TEST(TrainStep, AWindowIsSentToNeighboursOnly) {
   EXPECT_EQ(sends(LayoutKind::kZigzag, RematPolicy::kNone), 0);
 }
 
+// Devices of one process share weights once a step where everything is kept for
+// the backward pass, and once a product elsewhere.
+TEST(TrainStep, SharesWeightsOnceWhereEverythingIsKept) {
+  model::ModelOptions model = model::small_options();
+  model.base_emb_dim = 128;
+  const attention::AttentionOptions attention;
+  const TrainOptions options;
+  const mesh::Mesh mesh = mesh::make_mesh({{"context", 8}});
+  const auto count = [&](model::RematPolicy remat, const char* what) {
+    model.remat_policy = remat;
+    StepSettings settings{model, attention, options, mesh, 1, 128};
+    settings.target = hw::cpu_target(8);
+    const std::string text = graph::print_stablehlo(*step_program(settings));
+    int n = 0;
+    for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos;
+         ++at) {
+      ++n;
+    }
+    return n;
+  };
+  using model::RematPolicy;
+  // Five groups in two orders.
+  EXPECT_EQ(count(RematPolicy::kNone, "@ringmax_share_weights"), 10);
+  EXPECT_EQ(count(RematPolicy::kNone, "@ringmax_release"), 1);
+  EXPECT_GT(count(RematPolicy::kFull, "@ringmax_share_weights"), 10);
+  EXPECT_EQ(count(RematPolicy::kFull, "@ringmax_release"), 0);
+}
+
 }  // namespace
 }  // namespace ringmax::train

@@ -27,8 +27,23 @@ Exchange::Array Exchange::allocate(std::int64_t kind, std::int64_t floats) {
 
 std::int64_t Exchange::put(Array array, std::int64_t readers) {
   const std::lock_guard lock(mutex_);
-  entries_.emplace(next_, Entry{std::move(array), readers});
+  entries_.emplace(next_, Entry{std::move(array), readers, false});
   return next_++;
+}
+
+std::int64_t Exchange::keep(Array array, std::int64_t releases) {
+  const std::lock_guard lock(mutex_);
+  entries_.emplace(next_, Entry{std::move(array), releases, true});
+  return next_++;
+}
+
+void Exchange::release(std::int64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  const auto it = entries_.find(ticket);
+  if (it == entries_.end() || !it->second.kept) {
+    fail(ErrorCode::kInternal, "array {} is not kept, or not any more", ticket);
+  }
+  if (--it->second.readers == 0) entries_.erase(it);
 }
 
 Exchange::Array Exchange::take(std::int64_t ticket, std::int64_t kind,
@@ -45,7 +60,7 @@ Exchange::Array Exchange::take(std::int64_t ticket, std::int64_t kind,
          "array {} is of kind {} with {} numbers, not {} with {}", ticket,
          array.kind, array.floats, kind, floats);
   }
-  if (--it->second.readers == 0) entries_.erase(it);
+  if (!it->second.kept && --it->second.readers == 0) entries_.erase(it);
   return array;
 }
 

@@ -2,7 +2,8 @@
 //
 // A device puts an array here and gets a ticket, which travels to the others as
 // a value of the program; they read the array, each once. The last reader frees
-// it. So a device that runs ahead into the next step makes arrays of its own
+// it. Or they read it as often as they like, and each says when it is through.
+// So a device that runs ahead into the next step makes arrays of its own
 // and overwrites nothing that another still reads. Nobody waits here: that all
 // have put theirs before anyone reads is the program's affair (the collective
 // that carries the tickets).
@@ -31,6 +32,9 @@ class Exchange {
 
   // A ticket for `readers` readers; no two are alike.
   std::int64_t put(Array array, std::int64_t readers);
+  // A ticket for any number of readings, until release() was called this often.
+  std::int64_t keep(Array array, std::int64_t releases);
+  void release(std::int64_t ticket);
   // Takes one reading off; throws kInternal for a ticket that is none or
   // another kind or size of array.
   Array take(std::int64_t ticket, std::int64_t kind, std::int64_t floats);
@@ -42,7 +46,8 @@ class Exchange {
  private:
   struct Entry {
     Array array;
-    std::int64_t readers;
+    std::int64_t readers;  // still to come, or releases
+    bool kept = false;
   };
   mutable std::mutex mutex_;
   std::int64_t next_ = 1;

@@ -38,6 +38,25 @@ TEST(Exchange, ADeviceAheadOverwritesNothing) {
   EXPECT_NE(exchange.take(now, 1, 5).data, exchange.take(next, 1, 5).data);
 }
 
+TEST(Exchange, WhatIsKeptIsReadUntilAllAreThrough) {
+  Exchange exchange;
+  const std::int64_t ticket = exchange.keep(Exchange::allocate(1, 5), 2);
+  const auto* data = exchange.take(ticket, 1, 5).data.get();
+  exchange.release(ticket);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(exchange.take(ticket, 1, 5).data.get(), data);
+  }
+  exchange.release(ticket);
+  EXPECT_EQ(exchange.waiting(), 0);
+  EXPECT_THAT(message_of([&] { exchange.take(ticket, 1, 5); }),
+              HasSubstr("there is no array"));
+  EXPECT_THAT(message_of([&] { exchange.release(ticket); }),
+              HasSubstr("is not kept"));
+  const std::int64_t once = exchange.put(Exchange::allocate(1, 5), 1);
+  EXPECT_THAT(message_of([&] { exchange.release(once); }),
+              HasSubstr("is not kept"));
+}
+
 TEST(Exchange, ATicketThatIsNoneIsAnError) {
   Exchange exchange;
   const std::int64_t ticket = exchange.put(Exchange::allocate(1, 5), 1);

@@ -89,31 +89,86 @@ const std::int64_t* next_tickets(Buffers& buffers, std::int64_t devices) {
       buffers.argument("tickets", ffi::DataType::S64, {devices}));
 }
 
+// N matrices one after another in memory.
+struct Stack {
+  Matrix first;
+  std::int64_t count;
+
+  Matrix at(std::int64_t i) const {
+    return {first.data + i * first.rows * first.columns, first.rows,
+            first.columns};
+  }
+};
+Stack next_stack(Buffers& buffers) {
+  const ffi::AnyBuffer buffer = buffers.next_argument("weight");
+  const auto dims = buffer.dimensions();
+  if (dims.size() != 3 || buffer.element_type() != ffi::DataType::F32) {
+    return {matrix("weight", buffer), 1};
+  }
+  return {{static_cast<float*>(buffer.untyped_data()), dims[1], dims[2]},
+          dims[0]};
+}
+
 void share_weights(ffi::ThreadPool, ffi::RemainingArgs args,
                    ffi::RemainingRets rets, ffi::Dictionary attributes) {
   Buffers buffers(args, rets);
+  const std::int64_t devices = devices_of(attributes);
   const bool turned = attribute<std::int64_t>(attributes, "turned") != 0;
-  std::vector<Matrix> weights;
+  const bool kept = attribute<std::int64_t>(attributes, "kept") != 0;
+  std::vector<Stack> stacks;
   std::int64_t floats = 0;
   for (std::size_t i = 0; i < buffers.arguments(); ++i) {
-    const Matrix w = next_argument(buffers, "weight");
+    const Stack s = next_stack(buffers);
+    const Matrix& w = s.first;
     check_unit(w.columns);
     floats += turned ? turned_floats(w.rows, w.columns)
                      : plain_floats(w.rows, w.columns);
-    weights.push_back(w);
+    if (i > 0) same("matrices of a weight are", s.count, stacks[0].count);
+    stacks.push_back(s);
   }
-  Exchange::Array array = Exchange::allocate(turned ? kTurned : kPlain, floats);
-  float* to = array.data.get();
-  for (const Matrix& w : weights) {
-    if (turned) {
-      to_turned_groups(w.data, w.rows, w.columns, to);
-      to += turned_floats(w.rows, w.columns);
-    } else {
-      to_groups(w.data, w.rows, w.columns, to);
-      to += plain_floats(w.rows, w.columns);
+  if (stacks.empty()) fail_invalid("there is no weight");
+  const std::int64_t count = stacks[0].count;
+  auto* tickets = static_cast<std::int64_t*>(
+      buffers.result("ticket", ffi::DataType::S64, {count}));
+  buffers.done();
+  for (std::int64_t i = 0; i < count; ++i) {
+    Exchange::Array array =
+        Exchange::allocate(turned ? kTurned : kPlain, floats);
+    float* to = array.data.get();
+    for (const Stack& stack : stacks) {
+      const Matrix w = stack.at(i);
+      if (turned) {
+        to_turned_groups(w.data, w.rows, w.columns, to);
+        to += turned_floats(w.rows, w.columns);
+      } else {
+        to_groups(w.data, w.rows, w.columns, to);
+        to += plain_floats(w.rows, w.columns);
+      }
     }
+    tickets[i] = kept ? Exchange::instance().keep(std::move(array), devices)
+                      : Exchange::instance().put(std::move(array), devices);
   }
-  give_ticket(buffers, std::move(array), devices_of(attributes));
+}
+
+void release(ffi::ThreadPool, ffi::RemainingArgs args, ffi::RemainingRets rets,
+             ffi::Dictionary) {
+  Buffers buffers(args, rets);
+  const ffi::AnyBuffer tickets = buffers.next_argument("tickets");
+  if (tickets.element_type() != ffi::DataType::S64 ||
+      tickets.dimensions().size() != 1) {
+    fail_invalid("tickets is {}, not a list of s64",
+                 shape_text(tickets.element_type(), tickets.dimensions()));
+  }
+  const auto* x =
+      static_cast<const float*>(buffers.argument("x", ffi::DataType::F32, {}));
+  auto* result =
+      static_cast<float*>(buffers.result("result", ffi::DataType::F32, {}));
+  buffers.done();
+  for (std::size_t i = 0; i < tickets.element_count(); ++i) {
+    Exchange::instance().release(
+        static_cast<const std::int64_t*>(tickets.untyped_data())[i]);
+  }
+  *result = *x;
 }
 
 void to_features(ffi::ThreadPool pool, ffi::RemainingArgs args,
@@ -280,6 +335,7 @@ auto binding() {
 }
 
 constexpr auto kShareWeightsCall = call<share_weights, kShareWeights>;
+constexpr auto kReleaseCall = call<release, kRelease>;
 constexpr auto kToFeaturesCall = call<to_features, kToFeatures>;
 constexpr auto kFromFeaturesCall = call<from_features, kFromFeatures>;
 constexpr auto kShareActivationsCall =
@@ -287,6 +343,7 @@ constexpr auto kShareActivationsCall =
 constexpr auto kWeightGradientsCall = call<weight_gradients, kWeightGradients>;
 
 XLA_FFI_DEFINE_HANDLER(kShareWeightsHandler, kShareWeightsCall, binding());
+XLA_FFI_DEFINE_HANDLER(kReleaseHandler, kReleaseCall, binding());
 XLA_FFI_DEFINE_HANDLER(kToFeaturesHandler, kToFeaturesCall, binding());
 XLA_FFI_DEFINE_HANDLER(kFromFeaturesHandler, kFromFeaturesCall, binding());
 XLA_FFI_DEFINE_HANDLER(kShareActivationsHandler, kShareActivationsCall,
@@ -296,9 +353,10 @@ XLA_FFI_DEFINE_HANDLER(kWeightGradientsHandler, kWeightGradientsCall,
 
 }  // namespace
 
-std::string share_attributes(std::int64_t devices, bool turned) {
-  return fmt::format("{{devices = {} : i64, turned = {} : i64}}", devices,
-                     turned ? 1 : 0);
+std::string share_attributes(std::int64_t devices, bool turned, bool kept) {
+  return fmt::format(
+      "{{devices = {} : i64, turned = {} : i64, kept = {} : i64}}", devices,
+      turned ? 1 : 0, kept ? 1 : 0);
 }
 std::string attributes(std::int64_t devices) {
   return fmt::format("{{devices = {} : i64}}", devices);
@@ -311,6 +369,7 @@ std::string gradient_attributes(std::int64_t devices, std::int64_t tokens) {
 std::span<const attention::cpu::FfiHandler> ffi_handlers() {
   static const attention::cpu::FfiHandler handlers[] = {
       {kShareWeights, reinterpret_cast<void*>(kShareWeightsHandler)},
+      {kRelease, reinterpret_cast<void*>(kReleaseHandler)},
       {kToFeatures, reinterpret_cast<void*>(kToFeaturesHandler)},
       {kFromFeatures, reinterpret_cast<void*>(kFromFeaturesHandler)},
       {kShareActivations, reinterpret_cast<void*>(kShareActivationsHandler)},
