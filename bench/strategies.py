@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Ring, all_gather and ulysses in every order of tokens, on 8 CPU devices.
+"""Rings, all_gather and ulysses in every order of tokens, on 8 CPU devices.
 
 Attention forward and backward by `ringmax bench attention`, all combinations in
 turn, several rounds: time, temporaries a device, bytes that the busiest device
 sends (forward), and the time to compile. What counts is how they compare: eight
-devices share the cores of one machine, and a send is a copy in its memory.
+devices share the cores of one machine, and a send is a copy in its memory. "In
+memory" is the ring of `ring_transport=memory`, which sends nothing.
 """
 
 import argparse
@@ -17,18 +18,23 @@ import sys
 import charts
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-STRATEGIES = ("ring", "all_gather", "ulysses")
+# What each asks for.
+STRATEGIES = {
+    "ring": ["strategy=ring"],
+    "ring in memory": ["strategy=ring", "ring_transport=memory"],
+    "all_gather": ["strategy=all_gather"],
+    "ulysses": ["strategy=ulysses"],
+}
 LAYOUTS = ("contiguous", "zigzag", "striped")
 
 
 def measure(strategy, layout, settings):
     done = subprocess.run(
         [str(ROOT / "build/ringmax"), "bench", "attention", "mask=causal",
-         "context_parallel=8", f"strategy={strategy}", f"layout={layout}",
+         "context_parallel=8", *STRATEGIES[strategy], f"layout={layout}",
          *settings], stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
-        sys.exit(f"strategy={strategy} layout={layout}: ended with"
-                 f" {done.returncode}")
+        sys.exit(f"{strategy}, {layout}: ended with {done.returncode}")
     return json.loads(done.stdout)
 
 

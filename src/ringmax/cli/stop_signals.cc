@@ -51,6 +51,8 @@ void catch_stop_signals() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
+  // Under nohup(1) it stays ignored.
+  if (std::signal(SIGHUP, on_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
 bool stop_asked() { return g_asked_ms.load() != 0; }

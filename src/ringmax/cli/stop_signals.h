@@ -1,5 +1,6 @@
-// The wish to stop a long run: SIGINT and SIGTERM are noted and the run ends by
-// itself after the step in hand; another one later ends the process at once.
+// The wish to stop a long run: SIGINT, SIGTERM and SIGHUP (the terminal is
+// gone) are noted and the run ends by itself after the step in hand; another
+// one later ends the process at once.
 #ifndef RINGMAX_CLI_STOP_SIGNALS_H_
 #define RINGMAX_CLI_STOP_SIGNALS_H_
 

@@ -51,11 +51,24 @@ TEST_P(StopSignalsDeathTest, ALaterOneEndsTheProcess) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, StopSignalsDeathTest,
-                         ::testing::Values(SIGINT, SIGTERM),
+                         ::testing::Values(SIGINT, SIGTERM, SIGHUP),
                          [](const auto& info) {
                            return std::string(info.param == SIGINT ? "SigInt"
-                                                                   : "SigTerm");
+                                              : info.param == SIGTERM
+                                                  ? "SigTerm"
+                                                  : "SigHup");
                          });
+
+TEST(HangUpDeathTest, StaysIgnoredWhereItWas) {
+  EXPECT_EXIT(
+      {
+        std::signal(SIGHUP, SIG_IGN);
+        catch_stop_signals();
+        std::raise(SIGHUP);
+        std::_Exit(stop_asked() ? 2 : 0);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
 
 TEST(PipeSignalDeathTest, APipeWithoutAReaderIsAnError) {
   EXPECT_EXIT(

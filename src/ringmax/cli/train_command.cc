@@ -1,4 +1,4 @@
-// `ringmax train`: trains, and ends cleanly on SIGINT and SIGTERM.
+// `ringmax train`: trains, and ends cleanly on SIGINT, SIGTERM and SIGHUP.
 #include <fmt/format.h>
 
 #include <cerrno>
