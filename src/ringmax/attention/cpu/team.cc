@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <thread>
 
 namespace ringmax::attention::cpu {
@@ -40,15 +41,14 @@ void Team::run(std::int64_t count,
   thread_local Sleeper sleeper;
   sleeper.done = false;
   Job job{.count = count, .task = &task, .owner = &sleeper};
+  std::int64_t wake = 0;
   {
     const std::lock_guard lock(mutex_);
     jobs_.push_back(&job);
+    wake = std::min(count, idle_);
   }
-  if (count == 1) {
-    news_.notify_one();
-  } else {
-    news_.notify_all();
-  }
+  // No more than there is work for: cores may be many.
+  for (; wake > 0; --wake) news_.notify_one();
   std::unique_lock lock(sleeper.mutex);
   sleeper.news.wait(lock, [&] { return sleeper.done; });
 }
@@ -56,7 +56,11 @@ void Team::run(std::int64_t count,
 void Team::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    news_.wait(lock, [&] { return !jobs_.empty(); });
+    while (jobs_.empty()) {
+      ++idle_;
+      news_.wait(lock);
+      --idle_;
+    }
     Job& job = *jobs_.front();
     const std::int64_t i = job.next++;
     if (job.next == job.count) jobs_.pop_front();

@@ -49,6 +49,7 @@ class Team {
   std::mutex mutex_;
   std::condition_variable news_;
   std::deque<Job*> jobs_;  // that have tasks nobody has begun
+  std::int64_t idle_ = 0;  // threads that wait for news
 };
 
 }  // namespace ringmax::attention::cpu
