@@ -239,13 +239,13 @@ class BackwardTask {
       const std::int64_t vecs = (count + kLanes - 1) / kLanes;
       const C s = logits(n);
       const C dp = slopes(n);
-      product_panel<Order::kRows, Start::kZero, E>(
-          end - begin, vecs, {q_ + begin * qk_depth_, qk_depth_},
-          {k_panels_ + n * qk_depth_, kPanel}, qk_depth_,
-          {s.data + begin * s.stride, s.stride});
-      product_panel<Order::kRows, Start::kZero, E>(
+      product_in_parts<E>(end - begin, vecs,
+                          {q_ + begin * qk_depth_, qk_depth_},
+                          {k_panels_ + n * qk_depth_, kPanel}, qk_depth_,
+                          kLongestSum, {s.data + begin * s.stride, s.stride});
+      product_in_parts<E>(
           end - begin, vecs, {dout_ + begin * v_depth_, v_depth_},
-          {v_panels_ + n * v_depth_, kPanel}, v_depth_,
+          {v_panels_ + n * v_depth_, kPanel}, v_depth_, kLongestSum,
           {dp.data + begin * dp.stride, dp.stride});
       if (masked) {
         weights<true>(batch, at, n, vecs, begin, end);

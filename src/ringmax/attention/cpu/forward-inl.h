@@ -234,9 +234,11 @@ class ForwardTask {
   template <bool kMasked>
   void step(Panel& x, std::int64_t batch, std::int64_t first, std::int64_t lo,
             std::int64_t hi) {
-    product_panel<Order::kRows, Start::kZero, E>(
+    // Two sums a logit, though one would be no longer than kLongestSum: most of
+    // the output's error comes from here.
+    product_in_parts<E>(
         hi - lo, x.vecs, {k_ + lo * depth_, depth_}, {x.q, kPanel}, depth_,
-        {s_ + lo * kPanel, kPanel});
+        std::min(kLongestSum, (depth_ + 1) / 2), {s_ + lo * kPanel, kPanel});
     const bool adjusted = kMasked || p_.soft_cap > 0;
     if (adjusted) adjust<kMasked>(x, batch, first, lo, hi);
     alignas(64) float factor[kPanel];
@@ -346,25 +348,36 @@ class ForwardTask {
         }
         return exp2(hn::Sub(hn::LoadU(d, s + at * kPanel), base));
       };
-      Vec sum0 = x.started ? hn::Mul(keep, hn::LoadU(d, x.sum + j * kLanes))
-                           : hn::Zero(d);
-      Vec sum1 = hn::Zero(d);
+      // A sum of thousands of keys would round each weight to its size: those
+      // of the block are added up first, in four chains.
+      Vec sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
       E* to = weights_ + j * kLanes;
       r = lo;
-      for (; r + 2 <= hi; r += 2) {
+      for (; r + 4 <= hi; r += 4) {
         const Vec p0 = weight(r);
         const Vec p1 = weight(r + 1);
+        put(p0, p1, r, to);
+        const Vec p2 = weight(r + 2);
+        const Vec p3 = weight(r + 3);
+        put(p2, p3, r + 2, to);
+        sum0 = hn::Add(sum0, p0);
+        sum1 = hn::Add(sum1, p1);
+        sum2 = hn::Add(sum2, p2);
+        sum3 = hn::Add(sum3, p3);
+      }
+      for (; r < hi; r += 2) {
+        const Vec p0 = weight(r);
+        const Vec p1 = r + 1 < hi ? weight(r + 1) : hn::Zero(d);
         put(p0, p1, r, to);
         sum0 = hn::Add(sum0, p0);
         sum1 = hn::Add(sum1, p1);
       }
-      if (r < hi) {
-        const Vec p0 = weight(r);
-        put(p0, hn::Zero(d), r, to);
-        sum0 = hn::Add(sum0, p0);
+      Vec sum = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
+      if (x.started) {
+        sum = hn::MulAdd(keep, hn::LoadU(d, x.sum + j * kLanes), sum);
       }
       hn::StoreU(top, d, x.max + j * kLanes);
-      hn::StoreU(hn::Add(sum0, sum1), d, x.sum + j * kLanes);
+      hn::StoreU(sum, d, x.sum + j * kLanes);
       hn::StoreU(keep, d, factor + j * kLanes);
       rescale = rescale || !hn::AllTrue(d, hn::Eq(keep, hn::Set(d, 1.0f)));
     }

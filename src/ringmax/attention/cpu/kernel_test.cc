@@ -236,6 +236,42 @@ TEST_P(KernelTest, RescalesWhenTheLargestLogitComesLast) {
   expect_right(c, bf16);
 }
 
+// Of roots of mean squares over 2,048 keys, normal inputs: 4.1e-7, 1.0e-8 and
+// 6.7e-7 are seen where logits and weights are summed in parts; 6.1e-7, 5.3e-8
+// and 7.3e-7 at least where each is one long sum.
+constexpr double kOutRounding = 5e-7;
+constexpr double kLseRounding = 2e-8;
+constexpr double kGradientRounding = 7e-7;
+
+double relative_error(const std::vector<double>& x,
+                      const std::vector<double>& ref) {
+  double off = 0;
+  double size = 0;
+  for (std::size_t i = 0; i < ref.size(); ++i) {
+    off += (x[i] - ref[i]) * (x[i] - ref[i]);
+    size += ref[i] * ref[i];
+  }
+  return std::sqrt(off / size);
+}
+
+TEST_P(KernelTest, LongSumsRoundLittle) {
+  for (const std::int64_t dim : {64, 128, 256}) {
+    Case c =
+        random_case("sums", Mask::full(), 1, 48, 2048, 1, 1, dim, 1, 37 + dim);
+    for (std::vector<double>* x :
+         {&c.inputs.q, &c.inputs.k, &c.inputs.v, &c.inputs.dout}) {
+      for (double& y : *x) y = static_cast<float>(y);
+    }
+    const ReferenceOutputs want = reference_attention(c.inputs);
+    const ReferenceOutputs got = run_kernel(c.mask, c.inputs, {});
+    EXPECT_LT(relative_error(got.out, want.out), kOutRounding) << dim;
+    EXPECT_LT(relative_error(got.lse, want.lse), kLseRounding) << dim;
+    EXPECT_LT(relative_error(got.dq, want.dq), kGradientRounding) << dim;
+    EXPECT_LT(relative_error(got.dk, want.dk), kGradientRounding) << dim;
+    EXPECT_LT(relative_error(got.dv, want.dv), kGradientRounding) << dim;
+  }
+}
+
 TEST_P(KernelTest, IsExactWhereNothingIsSeen) {
   Case c =
       random_case("empty", Mask::causal(-64), 1, 200, 200, 2, 1, 16, 1, 23);
