@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <latch>
 #include <mutex>
 #include <set>
@@ -59,6 +61,47 @@ TEST(Team, TasksMayWaitForThoseBefore) {
     done[i].notify_all();
   });
   for (const auto& d : done) EXPECT_TRUE(d.load());
+}
+
+// Its last task still tells a caller that it is through when the caller's
+// thread, and all that is the thread's own, has gone.
+TEST(Team, CallersMayEndWithTheirCall) {
+  std::atomic<int> ran = 0;
+  std::vector<std::thread> callers;
+  for (int c = 0; c < 200; ++c) {
+    callers.emplace_back(
+        [&] { Team::instance().run(3, [&](std::int64_t) { ++ran; }); });
+  }
+  for (std::thread& t : callers) t.join();
+  EXPECT_EQ(ran.load(), 3 * 200);
+}
+
+TEST(Team, FindsCoresWhereverTheyAre) {
+  // A machine of 3,000 cores of which a job has these.
+  const std::vector<int> allowed = {0, 2, 63, 64, 1023, 1024, 2999};
+  const auto affinity = [&](std::size_t bytes, cpu_set_t* set) {
+    if (bytes * 8 < 3000) {
+      errno = EINVAL;
+      return -1;
+    }
+    for (const int core : allowed) {
+      CPU_SET_S(static_cast<std::size_t>(core), bytes, set);
+    }
+    return 0;
+  };
+  EXPECT_EQ(allowed_cores(affinity), allowed);
+}
+
+TEST(Team, HasThreadsWhereNobodySaysWhichCoresThereAre) {
+  for (const int error : {EPERM, EINVAL}) {
+    const std::vector<int> cores = allowed_cores([&](std::size_t, cpu_set_t*) {
+      errno = error;
+      return -1;
+    });
+    EXPECT_EQ(cores.size(), std::max(1U, std::thread::hardware_concurrency()));
+  }
+  EXPECT_FALSE(
+      allowed_cores([](std::size_t, cpu_set_t*) { return 0; }).empty());
 }
 
 }  // namespace
