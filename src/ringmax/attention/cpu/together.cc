@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "ringmax/base/error.h"
@@ -125,26 +124,71 @@ Part::Part(const Problem& p, std::int64_t parts, const BackwardInputs* gradient)
   gradient_.delta = floats(gradient->delta, all);
 }
 
+namespace {
+
+// Slots that are neighbours in a part; `first` is the position of the first.
+struct Stretch {
+  std::uint32_t first;
+  std::int64_t part, slot, count;
+};
+// -1, padding, is the largest unsigned number.
+constexpr std::uint32_t kPadding = 0xffffffff;
+
+// Stretches of positions that count up, or of padding; of single slots unless
+// `long_ones`. Sorted by their first positions.
+std::vector<Stretch> sorted_stretches(
+    const std::vector<const std::int32_t*>& positions, std::int64_t slots,
+    bool long_ones) {
+  std::vector<Stretch> all;
+  for (std::int64_t part = 0; part < std::ssize(positions); ++part) {
+    for (std::int64_t slot = 0; slot < slots; ++slot) {
+      const auto key = static_cast<std::uint32_t>(positions[part][slot]);
+      if (long_ones && slot > 0) {
+        Stretch& last = all.back();
+        const bool padding = last.first == kPadding;
+        if (padding ? key == kPadding
+                    : key != kPadding && key == last.first + last.count) {
+          ++last.count;
+          continue;
+        }
+      }
+      all.push_back({key, part, slot, 1});
+    }
+  }
+  std::stable_sort(
+      all.begin(), all.end(),
+      [](const Stretch& a, const Stretch& b) { return a.first < b.first; });
+  return all;
+}
+
+// Whether each ends before the next begins.
+bool are_apart(const std::vector<Stretch>& sorted) {
+  for (std::size_t i = 0; i + 1 < sorted.size(); ++i) {
+    const std::uint32_t next = sorted[i + 1].first;
+    if (next != kPadding && sorted[i].first + sorted[i].count > next) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 std::vector<Run> in_order(const std::vector<const std::int32_t*>& positions,
                           std::int64_t slots) {
-  const std::int64_t all = std::ssize(positions) * slots;
-  const auto key = [&](std::int64_t at) {
-    // -1, padding, is the largest unsigned number.
-    return static_cast<std::uint32_t>(positions[at / slots][at % slots]);
-  };
-  std::vector<std::int64_t> order(static_cast<std::size_t>(all));
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(
-      order.begin(), order.end(),
-      [&](std::int64_t a, std::int64_t b) { return key(a) < key(b); });
+  std::vector<Stretch> sorted = sorted_stretches(positions, slots, true);
+  // Positions that several slots have are put in order one by one.
+  if (!are_apart(sorted)) sorted = sorted_stretches(positions, slots, false);
   std::vector<Run> runs;
-  for (std::int64_t i = 0; i < all; ++i) {
-    const std::int64_t at = order[i];
-    if (i > 0 && at == order[i - 1] + 1 && at % slots != 0) {
-      ++runs.back().count;
+  std::int64_t whole = 0;
+  for (const Stretch& s : sorted) {
+    if (!runs.empty() && runs.back().part == s.part &&
+        runs.back().slot + runs.back().count == s.slot) {
+      runs.back().count += s.count;
     } else {
-      runs.push_back({at / slots, at % slots, i, 1});
+      runs.push_back({s.part, s.slot, whole, s.count});
     }
+    whole += s.count;
   }
   return runs;
 }

@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <numeric>
+#include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ringmax/attention/layout.h"
@@ -367,6 +370,60 @@ TEST(Together, RunsAreAsLongAsPartsAllow) {
     EXPECT_EQ(
         (std::vector{runs[i].part, runs[i].slot, runs[i].whole, runs[i].count}),
         want[i]);
+  }
+}
+
+// Whatever the positions: gaps, some of them twice, padding anywhere.
+TEST(Together, RunsAreInTheOrderOfTheirPositions) {
+  std::mt19937 random(7);
+  const auto below = [&](int n) {
+    return std::uniform_int_distribution<int>(0, n - 1)(random);
+  };
+  for (int round = 0; round < 400; ++round) {
+    const std::int64_t parts = 1 + below(4);
+    const std::int64_t slots = 1 + below(9);
+    const auto all = static_cast<std::size_t>(parts * slots);
+    std::vector<std::int32_t> positions(all);
+    const bool distinct = below(2) == 0;
+    for (std::size_t i = 0; i < all; ++i) {
+      positions[i] = distinct ? static_cast<std::int32_t>(i)
+                              : below(static_cast<int>(all));
+    }
+    // Blocks of neighbours change places.
+    for (int swaps = below(6); swaps > 0; --swaps) {
+      const int length = 1 + below(3);
+      const int a = below(static_cast<int>(all));
+      const int b = below(static_cast<int>(all));
+      for (int i = 0; i < length; ++i) {
+        std::swap(positions[(a + i) % all], positions[(b + i) % all]);
+      }
+    }
+    for (int n = below(4); n > 0; --n) {
+      positions[below(static_cast<int>(all))] = -1;
+    }
+    std::vector<std::int64_t> want(all);
+    std::iota(want.begin(), want.end(), 0);
+    std::stable_sort(want.begin(), want.end(),
+                     [&](std::int64_t a, std::int64_t b) {
+                       return static_cast<std::uint32_t>(positions[a]) <
+                              static_cast<std::uint32_t>(positions[b]);
+                     });
+    std::vector<const std::int32_t*> each;
+    for (std::int64_t p = 0; p < parts; ++p) {
+      each.push_back(positions.data() + p * slots);
+    }
+    std::vector<std::int64_t> got;
+    for (const cpu::Run& run : in_order(each, slots)) {
+      EXPECT_EQ(run.whole, std::ssize(got));
+      ASSERT_LE(run.slot + run.count, slots);
+      // As long as can be.
+      EXPECT_TRUE(got.empty() || run.slot == 0 ||
+                  got.back() != run.part * slots + run.slot - 1);
+      for (std::int64_t i = 0; i < run.count; ++i) {
+        got.push_back(run.part * slots + run.slot + i);
+      }
+    }
+    EXPECT_EQ(got, want);
   }
 }
 
