@@ -344,6 +344,89 @@ BlockSettings chosen_blocks(const CostCase& asked,
   return b;
 }
 
+KernelRequest request_of(const AttendShapes& s, const AttendSettings& settings,
+                         const mesh::Mesh& mesh, const AttendPlan& plan) {
+  KernelRequest r;
+  r.mask = plan.tile_mask ? Mask::full() : settings.mask;
+  r.scale =
+      settings.scale.value_or(1 / std::sqrt(static_cast<double>(s.q.dims[3])));
+  r.soft_cap = settings.soft_cap;
+  const std::int64_t head_shards =
+      product(plan.head_axes, mesh) * plan.ulysses_size;
+  const std::int64_t devices = product(plan.sequence_axes, mesh);
+  r.batch = s.q.dims[0] / product(plan.batch_axes, mesh);
+  r.kv_heads = s.k.dims[2] * plan.kv_copies / head_shards;
+  r.groups = s.q.dims[2] / head_shards / r.kv_heads;
+  r.queries = s.q.dims[1] / devices * plan.ulysses_size;
+  r.keys = plan.strategy == Strategy::kAllGather
+               ? s.k.dims[1]
+               : s.k.dims[1] / devices * plan.ulysses_size;
+  r.head_dim = s.q.dims[3];
+  r.value_dim = s.v.dims[3];
+  r.dtype = s.q.dtype;
+  r.segments = s.q_segments.has_value();
+  r.tile = plan.tile_mask.has_value();
+  r.chip = settings.target.chip;
+  r.vmem_bytes = settings.target.vmem_bytes;
+  return r;
+}
+
+// Why the devices of a ring cannot read each other's keys where they lie;
+// nothing when they can.
+std::optional<std::string> memory_refusal(const AttendSettings& settings,
+                                          const AttendPlan& plan) {
+  if (plan.strategy != Strategy::kRing) {
+    return fmt::format("it is for strategy ring, and strategy {} is taken",
+                       name_of(kStrategies, plan.strategy));
+  }
+  if (settings.bidirectional) {
+    return "keys that are not sent have no two ways to go";
+  }
+  if (!settings.target.devices_share_memory()) {
+    return fmt::format("devices of platform {} have memories of their own",
+                       settings.target.platform);
+  }
+  if (!plan.backend->works_together()) {
+    return fmt::format("kernel {} reads what its own device has",
+                       plan.backend->name());
+  }
+  return std::nullopt;
+}
+
+// Whether a ring, if that is chosen, sends nothing.
+bool would_ring_in_memory(const AttendShapes& shapes,
+                          const AttendSettings& settings,
+                          const mesh::Mesh& mesh, AttendPlan plan) {
+  if (settings.ring_transport == RingTransport::kCollective) return false;
+  plan.strategy = Strategy::kRing;
+  plan.request = request_of(shapes, settings, mesh, plan);
+  for (const Backend* backend : backends()) {
+    const bool meant =
+        settings.kernel == backend->name() ||
+        (settings.kernel == "auto" && backend->automatic(settings.target));
+    if (!meant || backend->refusal(plan.request, settings.target)) continue;
+    plan.backend = backend;
+    return !memory_refusal(settings, plan).has_value();
+  }
+  return false;
+}
+
+// What such a ring costs: an even share of one device's call.
+StrategyEstimate estimate_in_memory(const CostCase& c,
+                                    const hw::Target& target) {
+  StrategyEstimate estimate = estimate_strategy(Strategy::kRing, c, target);
+  CostCase whole = c;
+  whole.devices = whole.ulysses = 1;
+  whole.layout = LayoutKind::kContiguous;
+  estimate.compute_s =
+      estimate_strategy(Strategy::kSingle, whole, target).compute_s /
+      static_cast<double>(c.devices);
+  estimate.total_s = estimate.compute_s;
+  estimate.transfer_s = 0;
+  estimate.sent_bytes = 0;
+  return estimate;
+}
+
 // The cheapest strategy, and why not the others.
 void choose_strategy(const AttendShapes& shapes, const AttendSettings& settings,
                      const mesh::Mesh& mesh, AttendPlan& plan,
@@ -355,8 +438,19 @@ void choose_strategy(const AttendShapes& shapes, const AttendSettings& settings,
       plan.refused.push_back(fmt::format("{}: {}", name, *why));
       continue;
     }
-    StrategyEstimate estimate = estimate_strategy(
-        each, cost_case(shapes, settings, mesh, plan), settings.target);
+    if (settings.ring_transport == RingTransport::kMemory &&
+        each != Strategy::kRing && !plan.sequence_axes.empty()) {
+      plan.refused.push_back(
+          fmt::format("{}: ring_transport=memory is for a ring", name));
+      continue;
+    }
+    const CostCase c = cost_case(shapes, settings, mesh, plan);
+    const bool in_memory = each == Strategy::kRing &&
+                           !plan.sequence_axes.empty() &&
+                           would_ring_in_memory(shapes, settings, mesh, plan);
+    StrategyEstimate estimate =
+        in_memory ? estimate_in_memory(c, settings.target)
+                  : estimate_strategy(each, c, settings.target);
     // Degenerate, a ring of one device: only when nothing else is possible.
     if (!estimate.refusal.empty()) {
       estimate.refusal.clear();
@@ -436,8 +530,21 @@ void plan_ring(const Mask& mask, const AttendSettings& settings,
   plan.schedule = make_ring_schedule(mask, plan.q_layout, plan.kv_layout,
                                      {.bidirectional = settings.bidirectional,
                                       .shards_per_device = plan.ulysses_size});
+}
+
+// Whether the ring's steps are a loop.
+void plan_loop(const Mask& mask, const AttendSettings& settings,
+               AttendPlan& plan) {
   if (settings.ring_scan_unroll == 0 || plan.ring_size == 1) return;
   const bool asked = settings.ring_scan_unroll > 0;
+  if (plan.in_memory) {
+    if (!asked) return;
+    plan.notes.push_back(fmt::format(
+        "ring_scan_unroll={}: no effect, keys are read where they lie; "
+        "ring_transport=collective sends them",
+        settings.ring_scan_unroll));
+    return;
+  }
   const std::int64_t unroll = asked ? settings.ring_scan_unroll : 1;
   const std::size_t steps = plan.schedule.tracks.front().steps.size();
   bool loops = true;
@@ -468,33 +575,6 @@ void plan_ring(const Mask& mask, const AttendSettings& settings,
       step.source_target_pairs = rotation(plan.ring_size, step.hop);
     }
   }
-}
-
-KernelRequest request_of(const AttendShapes& s, const AttendSettings& settings,
-                         const mesh::Mesh& mesh, const AttendPlan& plan) {
-  KernelRequest r;
-  r.mask = plan.tile_mask ? Mask::full() : settings.mask;
-  r.scale =
-      settings.scale.value_or(1 / std::sqrt(static_cast<double>(s.q.dims[3])));
-  r.soft_cap = settings.soft_cap;
-  const std::int64_t head_shards =
-      product(plan.head_axes, mesh) * plan.ulysses_size;
-  const std::int64_t devices = product(plan.sequence_axes, mesh);
-  r.batch = s.q.dims[0] / product(plan.batch_axes, mesh);
-  r.kv_heads = s.k.dims[2] * plan.kv_copies / head_shards;
-  r.groups = s.q.dims[2] / head_shards / r.kv_heads;
-  r.queries = s.q.dims[1] / devices * plan.ulysses_size;
-  r.keys = plan.strategy == Strategy::kAllGather
-               ? s.k.dims[1]
-               : s.k.dims[1] / devices * plan.ulysses_size;
-  r.head_dim = s.q.dims[3];
-  r.value_dim = s.v.dims[3];
-  r.dtype = s.q.dtype;
-  r.segments = s.q_segments.has_value();
-  r.tile = plan.tile_mask.has_value();
-  r.chip = settings.target.chip;
-  r.vmem_bytes = settings.target.vmem_bytes;
-  return r;
 }
 
 void set_blocks(const BlockSettings& b, KernelRequest& r) {
@@ -541,28 +621,6 @@ void count_shares(bool rings, const std::vector<std::int64_t>& pairs,
   plan.balance = mean / busiest;
 }
 
-// Why the devices of a ring cannot read each other's keys where they lie;
-// nothing when they can.
-std::optional<std::string> memory_refusal(const AttendSettings& settings,
-                                          const AttendPlan& plan) {
-  if (plan.strategy != Strategy::kRing) {
-    return fmt::format("strategy {} does not pass keys round",
-                       name_of(kStrategies, plan.strategy));
-  }
-  if (settings.bidirectional) {
-    return "keys that are not sent have no two ways to go";
-  }
-  if (!settings.target.devices_share_memory()) {
-    return fmt::format("devices of platform {} have memories of their own",
-                       settings.target.platform);
-  }
-  if (!plan.backend->works_together()) {
-    return fmt::format("kernel {} reads what its own device has",
-                       plan.backend->name());
-  }
-  return std::nullopt;
-}
-
 void choose_transport(const AttendSettings& settings, AttendPlan& plan) {
   const RingTransport asked = settings.ring_transport;
   if (asked == RingTransport::kCollective || plan.sequence_axes.empty()) return;
@@ -574,7 +632,6 @@ void choose_transport(const AttendSettings& settings, AttendPlan& plan) {
         *why);
   }
   plan.in_memory = true;
-  plan.ring_scan_unroll = 0;
 }
 
 void count_work(const AttendShapes& s, const mesh::Mesh& mesh, const Mask& mask,
@@ -696,6 +753,7 @@ AttendPlan plan_attend(const AttendShapes& shapes,
     plan.refused.push_back("kernel " + std::move(why));
   }
   choose_transport(settings, plan);
+  if (!plan.ring_axis.empty()) plan_loop(settings.mask, settings, plan);
   count_work(shapes, mesh, settings.mask, plan);
   return plan;
 }

@@ -18,6 +18,7 @@ namespace {
 
 using mesh::PartitionSpec;
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -417,16 +418,60 @@ TEST(Gate, RingsInMemorySendNothing) {
          "kernel stablehlo reads");
   cannot([](AttendSettings& s) { s.bidirectional = true; }, "two ways");
   cannot([](AttendSettings& s) { s.strategy = Strategy::kAllGather; },
-         "strategy all_gather");
+         "strategy all_gather is taken");
   cannot(
       [](AttendSettings& s) {
         s.target = hw::tpu_target("v5p-8");
         s.kernel = "stablehlo";
       },
       "platform tpu");
+  how.strategy = Strategy::kUsp;
+  how.ring_transport = RingTransport::kMemory;
+  how.q_spec = how.kv_spec =
+      mesh::PartitionSpec{{}, {"context", "context_usp_ulysses"}};
+  EXPECT_THAT(
+      refusal(shapes(), how,
+              mesh::make_mesh({{"context", 2}, {"context_usp_ulysses", 2}})),
+      HasSubstr("strategy usp is taken"));
   // One device has nobody to read from.
   how.ring_transport = RingTransport::kMemory;
   EXPECT_FALSE(plan_attend(shapes(), how, mesh_of(1)).in_memory);
+}
+
+TEST(Gate, ALoopOfStepsThatNobodyTakesIsSaid) {
+  AttendSettings how = settings();
+  how.strategy = Strategy::kRing;
+  how.target = hw::cpu_target(8);
+  how.mask = Mask::local(3, 0);
+  how.ring_scan_unroll = 1;
+  const auto notes = [&](RingTransport transport) {
+    how.ring_transport = transport;
+    return plan_attend(shapes(), how, mesh_of(8)).notes;
+  };
+  EXPECT_THAT(notes(RingTransport::kMemory),
+              AllOf(Contains(HasSubstr("ring_scan_unroll=1: no effect")),
+                    Not(Contains(HasSubstr("loop")))));
+  EXPECT_THAT(notes(RingTransport::kCollective),
+              Contains(HasSubstr("too few for a loop")));
+}
+
+// Where nothing is sent only what is computed counts.
+TEST(Gate, AutoTakesARingInMemoryWhereOthersSend) {
+  AttendSettings how = settings();
+  how.strategy = Strategy::kAuto;
+  how.target = hw::cpu_target(4);
+  const auto plan = [&](RingTransport transport) {
+    how.ring_transport = transport;
+    return plan_attend(shapes(), how, mesh_of(4));
+  };
+  // Contiguous causal shards have uneven work as a ring that sends.
+  EXPECT_NE(plan(RingTransport::kCollective).strategy, Strategy::kRing);
+  const AttendPlan made = plan(RingTransport::kAuto);
+  EXPECT_TRUE(made.in_memory);
+  EXPECT_THAT(made.estimate, HasSubstr("transfers 0.00 us"));
+  EXPECT_TRUE(plan(RingTransport::kMemory).in_memory);
+  EXPECT_THAT(plan(RingTransport::kMemory).refused,
+              Contains("ulysses: ring_transport=memory is for a ring"));
 }
 
 }  // namespace
