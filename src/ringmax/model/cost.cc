@@ -47,10 +47,12 @@ StepMemory step_memory(const ModelOptions& o, const mesh::Mesh& mesh,
       5 * o.base_emb_dim + 3 * o.base_mlp_dim +
       2 * (o.base_num_query_heads + o.base_num_kv_heads) * o.head_dim;
   const bool all = o.remat_policy == RematPolicy::kNone;
+  const bool shared = mesh.device_count() > 1 && o.dtype == DType::kF32 &&
+                      o.weight_dtype == DType::kF32 && o.num_mlp_tiling <= 1;
   const std::int64_t saved_width = all ? layer_width : o.base_emb_dim;
   m.saved = o.base_num_decoder_layers * tokens * saved_width * activation;
-  // Weights in two orders, where devices share them (keep_weights.h).
-  if (all && mesh.device_count() > 1) m.saved += 2 * m.gradients;
+  // Weights in two orders, where devices may share them (keep_weights.h).
+  if (all && shared) m.saved += 2 * m.gradients;
   m.working = 2 * tokens * layer_width * activation;
   return m;
 }

@@ -55,5 +55,24 @@ TEST(Cost, MemoryGrowsWithModelAndLength) {
             step_memory(small, mesh, 1, 4096).total());
 }
 
+TEST(Cost, WeightsThatAreKeptSharedAreThereTwiceMore) {
+  ModelOptions o;
+  o.remat_policy = RematPolicy::kNone;
+  o.dtype = o.weight_dtype = DType::kF32;
+  const auto memory = [&](std::int64_t devices) {
+    return step_memory(o, mesh::make_mesh({{"context", devices}}), 1, 4096);
+  };
+  const auto saved = [&](std::int64_t devices) {
+    return memory(devices).saved;
+  };
+  EXPECT_EQ(saved(8) - saved(1), 2 * memory(8).gradients);
+  // Gathered as everywhere.
+  o.dtype = DType::kBF16;
+  EXPECT_EQ(saved(8), saved(1));
+  o.dtype = DType::kF32;
+  o.num_mlp_tiling = 2;
+  EXPECT_EQ(saved(8), saved(1));
+}
+
 }  // namespace
 }  // namespace ringmax::model
