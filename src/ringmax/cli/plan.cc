@@ -282,6 +282,15 @@ std::string plan_text(const Plan& plan) {
           analysis::short_count(static_cast<double>(step.total_pairs())));
     }
   }
+  const PlanSettings& s = plan.settings;
+  if (s.strategy == Strategy::kRing && s.target.devices_share_memory() &&
+      !c.bidirectional &&
+      s.ring_transport != attention::RingTransport::kCollective) {
+    text += fmt::format(
+        "training on this machine sends nothing: devices read keys where they "
+        "lie (ring_transport={})\n",
+        name_of(attention::kRingTransports, s.ring_transport));
+  }
   text += fmt::format(
       "one attention op, forward and backward, {} query heads "
       "and {} kv heads of {}, on {} (*: the cheapest):\n{}",

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ringmax/attention/cost_model.h"
+#include "ringmax/attention/options.h"
 #include "ringmax/attention/ring_schedule.h"
 #include "ringmax/hw/target.h"
 
@@ -19,6 +20,8 @@ struct PlanSettings {
   attention::CostCase what;
   // kAuto: the cheapest.
   attention::Strategy strategy = attention::Strategy::kRing;
+  // What training is told; plans show what is sent if it is.
+  attention::RingTransport ring_transport = attention::RingTransport::kAuto;
   hw::Target target;
 };
 

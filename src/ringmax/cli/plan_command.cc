@@ -135,6 +135,7 @@ PlanSettings read_plan_settings(const std::vector<std::string>& words) {
     settings.strategy = c.ulysses > 1 ? Strategy::kUsp : Strategy::kRing;
   }
   if (given("strategy")) settings.strategy = own.strategy;
+  settings.ring_transport = config.attention.ring_transport;
   settings.target = own.topology.empty() ? hw::cpu_target(c.devices)
                                          : hw::tpu_target(own.topology);
   return settings;

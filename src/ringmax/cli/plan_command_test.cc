@@ -103,6 +103,20 @@ TEST_F(PlanCommandTest, ReadsTrainingSettings) {
   EXPECT_EQ(mixed["mask"], "chunked:2048");
 }
 
+TEST_F(PlanCommandTest, SaysWhereTrainingSendsNothing) {
+  const auto said = [&](const std::string& words) {
+    const Result result = plan("seq=64 context_parallel=4 " + words);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.out.find("training on this machine sends nothing") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(said(""));
+  EXPECT_FALSE(said("ring_transport=collective"));
+  EXPECT_FALSE(said("strategy=all_gather"));
+  EXPECT_FALSE(said("bidirectional=true"));
+  EXPECT_FALSE(said("topology=v5p-16"));
+}
+
 TEST_F(PlanCommandTest, KnowsEveryStrategy) {
   const std::string words =
       "mask=causal seq=4096 context_parallel=8 heads=16 kv_heads=4 ";
