@@ -91,7 +91,10 @@ TEST(NativeCpuTest, IsTakenWhereThePluginHasFfiAndRefusesElsewhere) {
 }
 
 TEST(NativeCpuTest, ADeviceThatIsLateDelaysTheOthersAndNothingElse) {
-  EXPECT_EQ(testing::late_device_finding(3), "");
+  for (const auto transport :
+       {RingTransport::kCollective, RingTransport::kMemory}) {
+    EXPECT_EQ(testing::late_device_finding(3, transport), "");
+  }
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 namespace ringmax::attention::testing {
 
-std::string late_device_finding(double seconds) {
+std::string late_device_finding(double seconds, RingTransport transport) {
   constexpr std::int64_t kDevices = 8;
   constexpr std::int64_t kTokens = 512;
   const mesh::Mesh mesh({{"context", kDevices}});
@@ -23,6 +23,7 @@ std::string late_device_finding(double seconds) {
   graph::Graph g(mesh);
   AttendSettings settings;
   settings.strategy = Strategy::kRing;
+  settings.ring_transport = transport;
   settings.kernel = "native";
   settings.q_spec = settings.kv_spec = spec;
   settings.target = hw::cpu_target(kDevices);

@@ -4,11 +4,13 @@
 
 #include <string>
 
+#include "ringmax/attention/options.h"
+
 namespace ringmax::attention::testing {
 
 // Runs forward and backward with the native kernel while device 3 sleeps, and
 // says what is wrong with the result; empty if it is right.
-std::string late_device_finding(double seconds);
+std::string late_device_finding(double seconds, RingTransport transport);
 
 }  // namespace ringmax::attention::testing
 
