@@ -78,27 +78,11 @@ void call_backward(ffi::ThreadPool pool, ffi::RemainingArgs args,
   backward(p, in, workers_of(pool, a.devices));
 }
 
-ffi::Error forward_call(ffi::ThreadPool pool, ffi::RemainingArgs args,
-                        ffi::RemainingRets rets, ffi::Dictionary attributes) {
-  return guarded<call_forward>(kForwardTarget, pool, args, rets, attributes);
-}
-ffi::Error backward_call(ffi::ThreadPool pool, ffi::RemainingArgs args,
-                         ffi::RemainingRets rets, ffi::Dictionary attributes) {
-  return guarded<call_backward>(kBackwardTarget, pool, args, rets, attributes);
-}
+constexpr auto kForwardCall = handle<call_forward, kForwardTarget>;
+constexpr auto kBackwardCall = handle<call_backward, kBackwardTarget>;
 
-XLA_FFI_DEFINE_HANDLER(kForwardHandler, forward_call,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .RemainingArgs()
-                           .RemainingRets()
-                           .Attrs());
-XLA_FFI_DEFINE_HANDLER(kBackwardHandler, backward_call,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::ThreadPool>()
-                           .RemainingArgs()
-                           .RemainingRets()
-                           .Attrs());
+XLA_FFI_DEFINE_HANDLER(kForwardHandler, kForwardCall, call_binding());
+XLA_FFI_DEFINE_HANDLER(kBackwardHandler, kBackwardCall, call_binding());
 
 }  // namespace
 

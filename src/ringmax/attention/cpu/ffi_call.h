@@ -83,6 +83,21 @@ xla::ffi::Error guarded(const char* name, xla::ffi::ThreadPool pool,
   }
 }
 
+// A handler's function and its binding: kCall under the name kName.
+template <auto kCall, const char* kName>
+xla::ffi::Error handle(xla::ffi::ThreadPool pool, xla::ffi::RemainingArgs args,
+                       xla::ffi::RemainingRets rets,
+                       xla::ffi::Dictionary attributes) {
+  return guarded<kCall>(kName, pool, args, rets, attributes);
+}
+inline auto call_binding() {
+  return xla::ffi::Ffi::Bind()
+      .Ctx<xla::ffi::ThreadPool>()
+      .RemainingArgs()
+      .RemainingRets()
+      .Attrs();
+}
+
 }  // namespace ringmax::attention::cpu
 
 #endif  // RINGMAX_ATTENTION_CPU_FFI_CALL_H_

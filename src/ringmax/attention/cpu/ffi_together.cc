@@ -102,27 +102,13 @@ void call_backward(ffi::ThreadPool pool, ffi::RemainingArgs args,
   call.together().take(call.index(), dq, dk, dv);
 }
 
-template <auto kCall, const char* kName>
-ffi::Error call(ffi::ThreadPool pool, ffi::RemainingArgs args,
-                ffi::RemainingRets rets, ffi::Dictionary attributes) {
-  return guarded<kCall>(kName, pool, args, rets, attributes);
-}
+constexpr auto kShareCall = handle<call_share, kShareTarget>;
+constexpr auto kForwardCall = handle<call_forward, kForwardTogetherTarget>;
+constexpr auto kBackwardCall = handle<call_backward, kBackwardTogetherTarget>;
 
-auto binding() {
-  return ffi::Ffi::Bind()
-      .Ctx<ffi::ThreadPool>()
-      .RemainingArgs()
-      .RemainingRets()
-      .Attrs();
-}
-
-constexpr auto kShareCall = call<call_share, kShareTarget>;
-constexpr auto kForwardCall = call<call_forward, kForwardTogetherTarget>;
-constexpr auto kBackwardCall = call<call_backward, kBackwardTogetherTarget>;
-
-XLA_FFI_DEFINE_HANDLER(kShareHandler, kShareCall, binding());
-XLA_FFI_DEFINE_HANDLER(kForwardHandler, kForwardCall, binding());
-XLA_FFI_DEFINE_HANDLER(kBackwardHandler, kBackwardCall, binding());
+XLA_FFI_DEFINE_HANDLER(kShareHandler, kShareCall, call_binding());
+XLA_FFI_DEFINE_HANDLER(kForwardHandler, kForwardCall, call_binding());
+XLA_FFI_DEFINE_HANDLER(kBackwardHandler, kBackwardCall, call_binding());
 
 }  // namespace
 

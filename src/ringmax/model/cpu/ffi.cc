@@ -14,6 +14,8 @@ namespace {
 namespace ffi = xla::ffi;
 using attention::cpu::attribute;
 using attention::cpu::Buffers;
+using attention::cpu::call_binding;
+using attention::cpu::handle;
 using attention::cpu::shape_text;
 using attention::cpu::workers_of;
 
@@ -320,36 +322,23 @@ void weight_gradients(ffi::ThreadPool pool, ffi::RemainingArgs args,
   }
 }
 
-template <auto kCall, const char* kName>
-ffi::Error call(ffi::ThreadPool pool, ffi::RemainingArgs args,
-                ffi::RemainingRets rets, ffi::Dictionary attributes) {
-  return attention::cpu::guarded<kCall>(kName, pool, args, rets, attributes);
-}
-
-auto binding() {
-  return ffi::Ffi::Bind()
-      .Ctx<ffi::ThreadPool>()
-      .RemainingArgs()
-      .RemainingRets()
-      .Attrs();
-}
-
-constexpr auto kShareWeightsCall = call<share_weights, kShareWeights>;
-constexpr auto kReleaseCall = call<release, kRelease>;
-constexpr auto kToFeaturesCall = call<to_features, kToFeatures>;
-constexpr auto kFromFeaturesCall = call<from_features, kFromFeatures>;
+constexpr auto kShareWeightsCall = handle<share_weights, kShareWeights>;
+constexpr auto kReleaseCall = handle<release, kRelease>;
+constexpr auto kToFeaturesCall = handle<to_features, kToFeatures>;
+constexpr auto kFromFeaturesCall = handle<from_features, kFromFeatures>;
 constexpr auto kShareActivationsCall =
-    call<share_activations, kShareActivations>;
-constexpr auto kWeightGradientsCall = call<weight_gradients, kWeightGradients>;
+    handle<share_activations, kShareActivations>;
+constexpr auto kWeightGradientsCall =
+    handle<weight_gradients, kWeightGradients>;
 
-XLA_FFI_DEFINE_HANDLER(kShareWeightsHandler, kShareWeightsCall, binding());
-XLA_FFI_DEFINE_HANDLER(kReleaseHandler, kReleaseCall, binding());
-XLA_FFI_DEFINE_HANDLER(kToFeaturesHandler, kToFeaturesCall, binding());
-XLA_FFI_DEFINE_HANDLER(kFromFeaturesHandler, kFromFeaturesCall, binding());
+XLA_FFI_DEFINE_HANDLER(kShareWeightsHandler, kShareWeightsCall, call_binding());
+XLA_FFI_DEFINE_HANDLER(kReleaseHandler, kReleaseCall, call_binding());
+XLA_FFI_DEFINE_HANDLER(kToFeaturesHandler, kToFeaturesCall, call_binding());
+XLA_FFI_DEFINE_HANDLER(kFromFeaturesHandler, kFromFeaturesCall, call_binding());
 XLA_FFI_DEFINE_HANDLER(kShareActivationsHandler, kShareActivationsCall,
-                       binding());
+                       call_binding());
 XLA_FFI_DEFINE_HANDLER(kWeightGradientsHandler, kWeightGradientsCall,
-                       binding());
+                       call_binding());
 
 }  // namespace
 
