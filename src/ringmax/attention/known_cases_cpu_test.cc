@@ -36,6 +36,17 @@ TEST(KnownCasesOnRingsCpuTest, GiveTheirAnswers) {
   }
 }
 
+// And where the ring's devices make one call of it together.
+TEST(KnownCasesInMemoryCpuTest, GiveTheirAnswers) {
+  for (const std::int64_t ring : testing::kRingSizes) {
+    if (!testing::is_itself(Mode::kInMemory, ring)) continue;
+    for (const std::string& finding :
+         testing::sweep_ring("native", Mode::kInMemory, ring)) {
+      ADD_FAILURE() << finding;
+    }
+  }
+}
+
 // The kernel of TPUs as CPUs interpret it, which takes its time: strategies
 // take turns too.
 TEST(KnownCasesOfTheTwinCpuTest, GiveTheirAnswers) {
@@ -49,11 +60,6 @@ INSTANTIATE_TEST_SUITE_P(
     EveryStrategy, KnownCasesCpuTest,
     ::testing::Combine(::testing::Values("stablehlo", "native"),
                        ::testing::ValuesIn(testing::kModes)));
-
-INSTANTIATE_TEST_SUITE_P(
-    InMemory, KnownCasesCpuTest,
-    ::testing::Combine(::testing::Values("native"),
-                       ::testing::Values(Mode::kInMemory)));
 
 }  // namespace
 }  // namespace ringmax::attention
