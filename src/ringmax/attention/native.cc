@@ -64,6 +64,17 @@ Values call_operands(const KernelRequest& request,
   return all;
 }
 
+// Those of the backward calls.
+Values gradient_operands(const KernelRequest& request,
+                         const KernelOperands& operands, Value dout_BKGSV,
+                         Value lse_BKGS, Value delta_BKGS, const Order& order) {
+  Values all = call_operands(request, operands, order);
+  for (const Value v : {order.to_call(dout_BKGSV), lse_BKGS, delta_BKGS}) {
+    all.push_back(v);
+  }
+  return all;
+}
+
 cpu::CallAttributes attributes_of(const KernelRequest& request,
                                   const KernelRequest::BlockLengths& blocks,
                                   const Order& order, std::int64_t devices) {
@@ -176,10 +187,8 @@ class NativeBackend final : public Backend {
     check_operands(r, operands);
     graph::Graph& g = *operands.q_BKGSD.graph;
     const Order order = Order::of(g);
-    Values all = call_operands(r, operands, order);
-    for (const Value v : {order.to_call(dout_BKGSV), lse_BKGS, delta_BKGS}) {
-      all.push_back(v);
-    }
+    Values all =
+        gradient_operands(r, operands, dout_BKGSV, lse_BKGS, delta_BKGS, order);
     const bool fresh = is_zero(so_far.dq_BKGSD) && is_zero(so_far.dk_BKTD) &&
                        is_zero(so_far.dv_BKTV);
     cpu::CallAttributes attributes =
@@ -222,10 +231,8 @@ KernelGradients backward_together(const KernelRequest& r,
                                   Value dout_BKGSV, Value lse_BKGS,
                                   Value delta_BKGS, const std::string& axis) {
   const Order order = TogetherCall::order();
-  Values all = call_operands(r, operands, order);
-  for (const Value v : {order.to_call(dout_BKGSV), lse_BKGS, delta_BKGS}) {
-    all.push_back(v);
-  }
+  const Values all =
+      gradient_operands(r, operands, dout_BKGSV, lse_BKGS, delta_BKGS, order);
   std::vector<Shape> results;
   for (const Value v : {all[0], all[1], all[2]}) {
     results.emplace_back(DType::kF32, v.dims());

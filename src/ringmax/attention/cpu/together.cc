@@ -10,13 +10,8 @@
 namespace ringmax::attention::cpu {
 namespace {
 
-using Bytes = hwy::AlignedFreeUniquePtr<std::byte[]>;
-
-Bytes allocate(std::int64_t bytes) {
-  return hwy::AllocateAligned<std::byte>(static_cast<std::size_t>(bytes));
-}
-template <typename T>
-hwy::AlignedFreeUniquePtr<T[]> allocate_of(std::int64_t count) {
+template <typename T = std::byte>
+hwy::AlignedFreeUniquePtr<T[]> allocate(std::int64_t count) {
   return hwy::AllocateAligned<T>(static_cast<std::size_t>(count));
 }
 template <typename T>
@@ -290,14 +285,14 @@ struct Together::Whole {
 
   FloatRows room(std::int64_t heads, std::int64_t rows, std::int64_t columns,
                  hwy::AlignedFreeUniquePtr<float[]>& to) const {
-    to = allocate_of<float>(problem.batch * heads * rows * columns);
+    to = allocate<float>(problem.batch * heads * rows * columns);
     return {to.get(), heads * rows * columns, rows * columns, columns};
   }
 
   Problem problem;
   BackwardInputs gradient;
   std::vector<Run> queries, keys;
-  std::vector<Bytes> memory;
+  std::vector<hwy::AlignedFreeUniquePtr<std::byte[]>> memory;
   hwy::AlignedFreeUniquePtr<float[]> out, sum, max, dq, dk, dv;
 };
 
@@ -332,8 +327,8 @@ void Together::forward(const Workers& workers) {
   const Problem& p = w.problem;
   const std::int64_t heads = p.kv_heads * p.groups;
   const std::int64_t rows = p.batch * heads * p.queries;
-  w.sum = allocate_of<float>(rows);
-  w.max = allocate_of<float>(rows);
+  w.sum = allocate<float>(rows);
+  w.max = allocate<float>(rows);
   cpu::forward(
       p,
       {w.room(heads, p.queries, p.value_dim, w.out), w.sum.get(), w.max.get()},
